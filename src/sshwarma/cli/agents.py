@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
+from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
+from sshwarma.cli.printed_lines import align_columns
 from sshwarma.cli.times import draw_time
 
 

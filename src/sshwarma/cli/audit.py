@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import click
 
-from sshwarma.cli.invocation import Invocation, align_columns, print_lines, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.printed_lines import align_columns, print_lines
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_AUDIT_ROWS, MAX_AUDIT_ROWS
 from sshwarma.common.times import parse_since

@@ -15,7 +15,8 @@ import click
 
 from sshwarma.cli.failures import STANDARD_STREAM
 from sshwarma.cli.file_argument import FileArgument, check_ends
-from sshwarma.cli.invocation import Invocation, ask_server_of, print_lines, with_invocation
+from sshwarma.cli.invocation import Invocation, ask_server_of, with_invocation
+from sshwarma.cli.printed_lines import print_lines
 from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.streams import STANDARD_OUTPUT, closed_streams
 from sshwarma.cli.termination import exit_on_signals

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sshwarma.cli.invocation import Invocation, print_lines, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.printed_lines import print_lines
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:

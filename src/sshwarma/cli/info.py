@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import click
 
-from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.printed_lines import align_columns
 from sshwarma.common.units import MIB
 
 SIZES: Final = (

@@ -10,10 +10,9 @@ from click.core import ParameterSource
 from sshwarma.cli.invocation import (
     ROLES,
     Invocation,
-    align_columns,
-    print_lines,
     with_invocation,
 )
+from sshwarma.cli.printed_lines import align_columns, print_lines
 from sshwarma.cli.times import draw_time
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS

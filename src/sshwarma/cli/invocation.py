@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from sshwarma.cli.failures import describe_failure, is_reported, print_json_failure
+from sshwarma.cli.printed_lines import print_lines
 from sshwarma.cli.second_world import is_default_directory
-from sshwarma.cli.streams import reporting_lost_output
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
@@ -255,35 +255,6 @@ class Invocation:
         else:
             print_lines(lines)
         return EXIT_OK
-
-
-def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
-    """Print lines with the control characters of others made visible, and flush.
-
-    Everything that a command prints for people goes through it: names, labels and requests are
-    what others have chosen, and so are the answers of a server.
-    """
-    from sshwarma.terminal.escape import escape_lines
-
-    if to_stderr:
-        for text in lines:
-            print(escape_lines(text), file=sys.stderr, flush=True)
-        return
-    with reporting_lost_output():
-        for text in lines:
-            print(escape_lines(text), flush=True)
-
-
-def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Join the cells of each row, each column as wide as its widest cell."""
-    from sshwarma.terminal.escape import escape_controls
-
-    table = [[escape_controls(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
 
 
 def ask_server_of(settings: Settings, operation: str, args: dict[str, Any]) -> Any:

@@ -10,7 +10,8 @@ import click
 from typing_extensions import override
 
 from sshwarma.cli.file_argument import FileArgument, check_ends
-from sshwarma.cli.invocation import ROLES, Invocation, align_columns, with_invocation
+from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
+from sshwarma.cli.printed_lines import align_columns
 from sshwarma.cli.times import draw_life, draw_time
 
 

@@ -35,7 +35,7 @@ from sshwarma.cli.failures import (
     is_reported,
     print_json_failure,
 )
-from sshwarma.cli.invocation import print_lines
+from sshwarma.cli.printed_lines import print_lines
 from sshwarma.cli.streams import LostOutputError, open_closed_streams, write_output
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 

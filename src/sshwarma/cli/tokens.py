@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from sshwarma.cli.invocation import Invocation, align_columns, with_invocation
+from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.printed_lines import align_columns
 from sshwarma.cli.times import draw_life
 
 

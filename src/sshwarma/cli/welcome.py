@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import asyncssh
 import structlog
 
-from sshwarma.cli.invocation import print_lines
+from sshwarma.cli.printed_lines import print_lines
 from sshwarma.settings import ModelSettings, find_local_host, split_address
 
 if TYPE_CHECKING:
