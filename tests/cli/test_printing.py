@@ -12,7 +12,7 @@ ENCODERS = ("json.dumps", "tomli_w.dumps")
 """What they return has no control character but newlines."""
 
 ALLOWED = {
-    ("invocation.py", "escape_lines(text)"),
+    ("printed_lines.py", "escape_lines(text)"),
     ("server_process.py", "_ready_line(app, as_json=as_json)"),
     ("main.py", "f'sshwarma {sshwarma.__version__}'"),
 }

@@ -1,4 +1,4 @@
-"""Lines and columns that commands print, with the characters of others made visible."""
+"""Lines and columns that commands print, with control characters made visible."""
 
 from __future__ import annotations
 
