@@ -37,6 +37,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
 from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
+from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
@@ -98,12 +99,16 @@ class Tools:
                 not fit; nothing is recorded. In a turn that is recorded too, and returned as a
                 CallOutcome.
         """
-        with self._world.open_requests.begin(caller.agent.id, room_id=caller.room_id):
+        # People stop a turn or a call as a whole, and not what is called within.
+        work = name if turn_id is None and caller.call_stack is None else ""
+        begin = self._world.open_requests.begin
+        with begin(caller.agent.id, room_id=caller.room_id, work=work) as request:
             current = await caller.as_present()
             return await self._call(
                 current,
                 name,
                 arguments,
+                request,
                 turn_id=turn_id,
                 parent_row_id=parent_row_id,
                 refusal=refusal,
@@ -115,6 +120,7 @@ class Tools:
         caller: Caller,
         name: str,
         arguments: dict[str, Any],
+        request: OpenRequest,
         *,
         turn_id: str | None,
         parent_row_id: str | None,
@@ -125,6 +131,7 @@ class Tools:
         if stack is not None:
             turn_id, parent_row_id = turn_id or stack.turn_id, parent_row_id or stack.row_id
         checked_call = await self._check_call(caller, name, arguments, refusal)
+        request.work = request.work and checked_call.tool
         if isinstance(checked_call.outcome, WorldError) and turn_id is None:
             raise checked_call.outcome
         if stack is not None and stack.is_trial:
@@ -153,14 +160,10 @@ class Tools:
             seconds = time.monotonic() - start
             await place.wait_to_end()
         except asyncio.CancelledError:
-            await asyncio.shield(
-                self._record_ending(
-                    call,
-                    "error",
-                    ToolResult("The call was stopped.", is_error=True),
-                    time.monotonic() - start,
-                )
-            )
+            why = request.reason if request.stopped_by else "The call was stopped."
+            ended = ToolResult(why, is_error=True)
+            seconds = time.monotonic() - start
+            await asyncio.shield(self._record_ending(call, "error", ended, seconds))
             raise
         origin = caller.connection if turn_id is None and stack is None else None
         outcome = await self._record_ending(

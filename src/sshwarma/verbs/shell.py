@@ -140,11 +140,36 @@ async def shell(
             hint=f"An administrator can {obstacle.remedy}.",
         )
     cwd = await _find_folder(caller, cwd)
+    if _is_in_a_call(caller):  # people stop the call
+        return await _run(caller, command, cwd, timeout)
+    shown = f"`{shorten_text(command)}`"
+    begin = caller.world.open_requests.begin
+    with begin(caller.agent.id, room_id=caller.room_id, work=shown) as request:
+        try:
+            result = await _run(caller, command, cwd, timeout)
+        except asyncio.CancelledError:
+            if request.stopped_by:
+                await asyncio.shield(
+                    _tell_room(caller, f"ran {shown}: stopped by {request.stopped_by}")
+                )
+            raise
+        await _tell_room(caller, _describe_result(result))
+    return result
+
+
+def _is_in_a_call(caller: Caller) -> bool:
+    """Return whether a tool runs the command, whose call is a row already."""
+    return caller.call_stack is not None and caller.call_stack.row_id is not None
+
+
+async def _run(caller: Caller, command: str, cwd: str | None, seconds: int) -> CommandResult:
+    """Run a command when its turn has come."""
+    services = services_of(caller)
     start = time.monotonic()
     output = _Output(None if caller.door == "exec" else caller.on_progress)
 
     async def work(folder: Path) -> Ending:
-        return await _run_in_sandbox(caller, folder, command, cwd, timeout, output)
+        return await _run_in_sandbox(caller, folder, command, cwd, seconds, output)
 
     async def check() -> None:
         await check_after_wait(caller)
@@ -156,13 +181,10 @@ async def shell(
         raise Unavailable(
             f"The sandbox failed: {error.obstacle.reason}.", hint=f"{error.obstacle.remedy}."
         ) from error
-    seconds = time.monotonic() - start
-    result = CommandResult(
-        command, ending.status, output.text, output.left_out, seconds, ending.excess,
-        _describe_changes(files), describe_files(files),
+    return CommandResult(
+        command, ending.status, output.text, output.left_out, time.monotonic() - start,
+        ending.excess, _describe_changes(files), describe_files(files),
     )  # fmt: skip
-    await _tell_room(caller, result)
-    return result
 
 
 async def _find_folder(caller: Caller, typed: str | None) -> str | None:
@@ -278,12 +300,12 @@ def _describe_changes(files: RunFiles) -> tuple[str, ...]:
     return tuple(described)
 
 
-async def _tell_room(caller: Caller, result: CommandResult) -> None:
-    """Tell the room of a command of a person; a tool's call is a row already."""
-    stack = caller.call_stack
-    if stack is not None and stack.row_id is not None:
-        return
+def _describe_result(result: CommandResult) -> str:
     how = f"exit status {result.status}" if result.status is not None else result.ended
     changed = f", {join_with_rest(list(result.changed), MAX_NAMED_FILES)}" if result.changed else ""
-    text = f"ran `{shorten_text(result.command)}`: {how}{changed}"
+    return f"ran `{shorten_text(result.command)}`: {how}{changed}"
+
+
+async def _tell_room(caller: Caller, text: str) -> None:
+    """Tell the room of a command of a person."""
     await caller.change(lambda tx: caller.append_notice(tx, text))

@@ -1,6 +1,9 @@
-"""The verb stop: stop the answers of models."""
+"""The verb stop: stop the answers, calls and commands of a room."""
 
 from __future__ import annotations
+
+import asyncio
+from typing import Final
 
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import ModelName
@@ -10,6 +13,11 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.rooms import Room
+
+STOP_TIMEOUT_SECONDS: Final = 5.0
+"""Seconds to wait for stopped calls to end."""
 
 
 @verb(
@@ -21,29 +29,71 @@ from sshwarma.world.errors import NotFound
     examples=("/stop", "/stop @guide"),
 )
 async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
-    """Stop the answers of models.
+    """Stop the answers of models, and the calls and commands of people.
 
-    Stops the answers that you asked for; an owner of the room stops those of everybody.
+    Stops what you asked for, from whichever terminal; an owner of the room stops that of everybody.
 
     For people:
-        Ctrl-C does the same.
+        Ctrl-C does the same for answers, and for what runs in the terminal where it is pressed.
 
     Args:
-        name: the model (default: every model that answers here).
+        name: the model (default: every model that answers here, and all calls and commands).
     """
     answering = services_of(caller).turns
     room = await caller.room()
     agent_id = caller.world.agents.find_model(name).id if name else None
-    opened_by = None if await ASKER_RIGHT.is_met(caller, room) else caller.agent.id
-    stopped_names = answering.stop(
-        room.id, agent_id=agent_id, opened_by=opened_by, by=caller.agent.name
+    may_stop_all = await ASKER_RIGHT.is_met(caller, room)
+    work = [] if name else caller.world.open_requests.list_work(room.id)
+    own_work = [one for one in work if may_stop_all or one.agent_id == caller.agent.id]
+    stopped = answering.stop(
+        room.id,
+        agent_id=agent_id,
+        opened_by=None if may_stop_all else caller.agent.id,
+        by=caller.agent.name,
     )
-    if not stopped_names:
-        waiting_ids = answering.waiting_agent_ids(room.id, agent_id)
-        if not waiting_ids:
-            raise NotFound("No model is answering here now.")
-        names = " and ".join(caller.world.agents.name_of(waiting_id) for waiting_id in waiting_ids)
-        refusal = caller.missing_right_error(Right.MODERATE, room, f"for the answers to {names}")
-        await ASKER_RIGHT.require(caller, room=room, refusal=refusal)
+    if not stopped and not own_work:
+        await _refuse(caller, room, agent_id, work)
+    for request in own_work:
+        request.stop(caller.agent.name)
     await answering.wait_for_stopped(room.id)
-    return Confirmation(f"Stopped {', '.join(sorted(set(stopped_names)))}.")
+    await _wait_for_ends(own_work)
+    stopped += [_describe_work(caller, one) for one in own_work]
+    return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
+
+
+async def _refuse(
+    caller: Caller, room: Room, agent_id: str | None, work: list[OpenRequest]
+) -> None:
+    """Say that nothing runs, or whose it is.
+
+    Raises:
+        NotFound: if nothing runs.
+        Forbidden: if only others run something.
+    """
+    find_name = caller.world.agents.name_of
+    waiting = services_of(caller).turns.waiting_agent_ids(room.id, agent_id)
+    if not waiting and not work:
+        also = "" if agent_id else ", and no call or command runs"
+        raise NotFound(f"No model is answering here now{also}.")
+    kinds = {
+        "the answers to": [find_name(one) for one in waiting],
+        "what is run by": sorted({find_name(one.agent_id) for one in work}),
+    }
+    others = " and ".join(f"{kind} {' and '.join(names)}" for kind, names in kinds.items() if names)
+    refusal = caller.missing_right_error(Right.MODERATE, room, f"for {others}")
+    await ASKER_RIGHT.require(caller, room=room, refusal=refusal)
+
+
+async def _wait_for_ends(work: list[OpenRequest]) -> None:
+    """Wait until stopped work has ended, at most STOP_TIMEOUT_SECONDS."""
+    ends = [asyncio.ensure_future(one.has_ended.wait()) for one in work]
+    if ends:
+        _, late = await asyncio.wait(ends, timeout=STOP_TIMEOUT_SECONDS)
+        for waiting in late:
+            waiting.cancel()
+
+
+def _describe_work(caller: Caller, request: OpenRequest) -> str:
+    if request.agent_id == caller.agent.id:
+        return request.work
+    return f"{request.work} of {caller.world.agents.name_of(request.agent_id)}"

@@ -2,7 +2,7 @@
 
 Doors begin a request here with its agent and token, `Tools.call` begins each call with its room,
 and a turn of a model begins one of who asked. A request ends when its agent is disabled, its key is
-removed, its token is revoked or expires, or its agent is removed from its room.
+removed, its token is revoked or expires, its agent is removed from its room, or somebody stops it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Self
 
 from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, AgentDirectory
 from sshwarma.world.audit import origin_of_token
-from sshwarma.world.errors import Forbidden
+from sshwarma.world.errors import Conflict, Forbidden
 from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus, KeyRemoved, TokenRevoked
 from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
 
@@ -21,7 +21,8 @@ from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
 class OpenRequest:
     """A request in progress, as a context manager around its work.
 
-    When the request ends, the work is cancelled and the block raises Forbidden with the reason.
+    When the request ends, the work is cancelled and the block raises Forbidden with the reason, or
+    Conflict if somebody stopped it.
 
     Attributes:
         room_id: the room it acts in; None while that is not known.
@@ -29,6 +30,9 @@ class OpenRequest:
         via: the key or token it came by, as the audit has it; "" if its door watches that itself.
         reason: why it must end; empty while it may continue.
         lost_access: whether the agent or the token lost access, rather than the room.
+        work: what people in the room can stop, such as the name of a tool; "" if they cannot.
+        stopped_by: name of the agent that stopped it; "" if nobody did.
+        has_ended: set when the block is left.
     """
 
     def __init__(
@@ -38,6 +42,7 @@ class OpenRequest:
         room_id: str | None,
         token: Token | None,
         via: str,
+        work: str = "",
     ) -> None:
         self.agent_id = agent_id
         self.room_id = room_id
@@ -45,6 +50,9 @@ class OpenRequest:
         self.via = via
         self.reason = ""
         self.lost_access = False
+        self.work = work
+        self.stopped_by = ""
+        self.has_ended = asyncio.Event()
         self._requests = requests
         self._task: asyncio.Task[object] | None = None
         self._cancel_requests = 0  # of the task, before this request cancelled it
@@ -68,6 +76,7 @@ class OpenRequest:
     ) -> None:
         task, self._task = self._task, None
         self._requests.discard(self)
+        self.has_ended.set()
         if self._expiry is not None:
             self._expiry.cancel()
         if not self._is_cancelled or task is None:
@@ -75,7 +84,7 @@ class OpenRequest:
         # As in `asyncio.timeout`: a cancellation by anybody else stays a cancellation.
         is_own = task.uncancel() <= self._cancel_requests
         if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise Forbidden(self.reason) from error
+            raise (Conflict if self.stopped_by else Forbidden)(self.reason) from error
 
     def end(self, reason: str) -> None:
         """Cancel the work, for `reason`."""
@@ -83,6 +92,12 @@ class OpenRequest:
             self.reason = reason
             # Not at once: an event may be published by the work itself.
             asyncio.get_running_loop().call_soon(self._cancel)
+
+    def stop(self, by: str) -> None:
+        """Cancel the work for the agent named `by`."""
+        if not self.reason:
+            self.stopped_by = by
+            self.end(f"{self.work} was stopped by {by}.")
 
     def end_access(self, reason: str) -> None:
         """Cancel the work because its agent or token has no access any more."""
@@ -113,9 +128,10 @@ class OpenRequests:
         room_id: str | None = None,
         token: Token | None = None,
         via: str = "",
+        work: str = "",
     ) -> OpenRequest:
         """Return a request of an agent, to be used in a `with` block around its work."""
-        return OpenRequest(self, agent_id, room_id, token, via)
+        return OpenRequest(self, agent_id, room_id, token, via, work)
 
     def add(self, request: OpenRequest) -> None:
         """Add a request; entering it does."""
@@ -135,6 +151,15 @@ class OpenRequests:
             for agent_id, requests in self._requests.items()
             if any(request.room_id == room_id for request in requests)
         }
+
+    def list_work(self, room_id: str) -> list[OpenRequest]:
+        """Return the requests of a room whose work people can stop."""
+        return [
+            request
+            for requests in self._requests.values()
+            for request in requests
+            if request.work and request.room_id == room_id
+        ]
 
     def rooms_of(self, agent_id: str) -> set[str]:
         """Return the rooms in which an agent has requests."""
