@@ -77,3 +77,49 @@ async def test_arguments_of_a_tool_are_offered(alice: Someone) -> None:
     assert await offered(alice, "/run den:nothing ") == []
     assert "name=" not in await offered(alice, "/run sshwarma:say ")
     assert await offered(alice, "/run sshwarma:say ") == ["text="]
+
+
+async def test_parameters_of_a_tool_are_offered_with_types_and_values(alice: Someone) -> None:
+    """Schemas of enumerations and optional values are those that pydantic writes."""
+    colour = {"$ref": "#/$defs/Colour"}
+    schema = {
+        "$defs": {"Colour": {"enum": ["red", "green"], "type": "string"}},
+        "type": "object",
+        "properties": {
+            "colour": {**colour, "default": "red"},
+            "other": {"anyOf": [colour, {"type": "null"}], "default": None},
+            "mode": {"const": "new", "type": "string"},
+            "loud": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+            "sizes": {"type": "array", "items": {"type": "integer"}},
+        },
+    }
+    values = {"runs": "lua", "input_schema": schema}
+    await make(
+        alice.world, alice.room_id, "tool", "dice", qualified_name="den:dice", metadata=values
+    )
+    await do(alice, "/equip room den:dice")
+    candidates = await complete(alice.caller, "/run den:dice ", 14)
+    assert {one.text: one.note for one in candidates} == {
+        "colour=": "red|green, optional",
+        "other=": "red|green, optional",
+        "mode=": "new, optional",
+        "loud=": "boolean, optional",
+        "sizes=": "integer[], optional",
+    }
+    for name in ("colour", "other"):
+        expected = [f"{name}=red", f"{name}=green"]
+        assert await offered(alice, f"/run den:dice {name}=") == expected
+    assert await offered(alice, "/run den:dice mode=") == ["mode=new"]
+    assert await offered(alice, "/run den:dice loud=") == ["loud=true", "loud=false"]
+
+
+async def test_disabled_tool_is_not_offered_to_be_called(alice: Someone) -> None:
+    await make(
+        alice.world, alice.room_id, "tool", "dice", qualified_name="den:dice",
+        metadata={"runs": "lua"},
+    )  # fmt: skip
+    await do(alice, "/equip room den:dice")
+    assert await offered(alice, "/run den:") == ["den:dice"]
+    await do(alice, "/tool disable den:dice")
+    assert await offered(alice, "/run den:") == []
+    assert await offered(alice, "/tool enable den:") == ["den:dice"]

@@ -13,7 +13,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -39,9 +38,6 @@ MAX_SCHEMA_DEPTH: Final = 40
 
 MAX_LISTED_ARGUMENTS: Final = 20
 """Arguments that the refusal of a call lists."""
-
-MAX_NAMED_PARAMETERS: Final = 60
-"""Arguments of a tool that Tab offers."""
 
 ANY_OBJECT_SCHEMA: Final[dict[str, Any]] = {"type": "object"}
 
@@ -73,46 +69,6 @@ def get_input_schema(tool: Thing) -> dict[str, Any]:
     """Return the declared input schema of a tool."""
     schema = tool.metadata.get("input_schema")
     return schema if isinstance(schema, dict) else ANY_OBJECT_SCHEMA
-
-
-@dataclass(frozen=True, slots=True)
-class ToolParameter:
-    """An argument of a tool; if its schema lists `values`, no others are allowed."""
-
-    name: str
-    required: bool
-    note: str
-    values: tuple[Any, ...]
-
-
-def describe_parameters(tool: Thing) -> list[ToolParameter]:
-    """List the arguments of a tool by its schema, at most MAX_NAMED_PARAMETERS."""
-    schema = _BoundedSchema(get_input_schema(tool)).schema
-    declared = get_input_schema(tool).get("properties")
-    required = schema.get("required", ())
-    parameters = []
-    for name in islice(schema.get("properties", {}), MAX_NAMED_PARAMETERS):
-        kinds = "|".join(sorted(_allowed_types(schema, name)))
-        described = _get_subschema(declared, name).get("description")
-        text = described.split("\n", 1)[0] if isinstance(described, str) else ""
-        notes = [kinds, "" if name in required else "optional", text]
-        subschema = _get_subschema(schema["properties"], name)
-        parameters.append(
-            ToolParameter(
-                name, name in required, ", ".join(filter(None, notes)), _listed_values(subschema)
-            )
-        )
-    return parameters
-
-
-def _listed_values(subschema: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the values that a schema lists for an argument; () if it lists none."""
-    options = [_get_subschema(option) for option in subschema.get("anyOf", [subschema])]
-    values: list[Any] = []
-    for option in options:
-        enum = option.get("enum", ())
-        values += [True, False] if option.get("type") == "boolean" else enum
-    return tuple(values)
 
 
 def check_arguments(

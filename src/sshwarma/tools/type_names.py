@@ -25,12 +25,11 @@ def name_type(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> str:
     """
     if not isinstance(schema, Mapping):
         return "any"
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith(_REFERENCE):
-        definitions = root.get("$defs")
-        name = reference.removeprefix(_REFERENCE)
-        known = definitions.get(name) if isinstance(definitions, Mapping) else None
-        return name_type(known, root, depth - 1) if known is not None and depth else name
+    known = resolve_reference(schema, root)
+    if known is not schema:
+        return name_type(known, root, depth - 1) if depth else _name_reference(schema)
+    if name := _name_reference(schema):
+        return name
     if "enum" in schema or "const" in schema:
         listed = schema.get("enum", [schema.get("const")])
         values = listed if isinstance(listed, list) else []
@@ -52,6 +51,26 @@ def name_type(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> str:
     if kind == "object" and depth:
         return _name_object(schema, root, depth)
     return str(kind)
+
+
+def resolve_reference(schema: Any, root: Mapping[str, Any]) -> Any:
+    """Return the definition that a schema refers to, or else the schema itself.
+
+    Args:
+        schema: which may refer to a definition.
+        root: the schema that has its definitions.
+    """
+    name = _name_reference(schema)
+    definitions = root.get("$defs")
+    return definitions.get(name, schema) if name and isinstance(definitions, Mapping) else schema
+
+
+def _name_reference(schema: Any) -> str:
+    """Return the name of the definition that a schema refers to; "" if it does not."""
+    reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+    if not isinstance(reference, str) or not reference.startswith(_REFERENCE):
+        return ""
+    return reference.removeprefix(_REFERENCE)
 
 
 def _name_object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> str:

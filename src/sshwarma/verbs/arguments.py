@@ -154,6 +154,13 @@ async def complete_tools(request: CompletionRequest) -> list[Option]:
     return [(item.thing.label, item.thing.description) for item in load.tools]
 
 
+async def complete_usable_tools(request: CompletionRequest) -> list[Option]:
+    """List the tools that the caller can call here now."""
+    caller = request.caller
+    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    return [(item.thing.label, item.thing.description) for item in load.usable_tools]
+
+
 async def complete_contexts(request: CompletionRequest) -> list[Option]:
     """List `room`, `me`, and the other agents as `@NAME`."""
     return [("room", "this room"), ("me", "yourself"), *agent_options(request.caller, "@")]
@@ -216,6 +223,9 @@ ModelMention: TypeAlias = Annotated[str, Arg(complete=complete_model_mentions)]
 
 ThingName: TypeAlias = Annotated[str, Arg(complete=complete_things)]
 ToolName: TypeAlias = Annotated[str, Arg(complete=complete_tools)]
+UsableToolName: TypeAlias = Annotated[str, Arg(complete=complete_usable_tools)]
+"""A tool that can be called now."""
+
 Context: TypeAlias = Annotated[
     str,
     Arg(complete=complete_contexts),

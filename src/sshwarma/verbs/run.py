@@ -8,7 +8,7 @@ from typing import Any
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import ToolName
+from sshwarma.verbs.arguments import UsableToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.rendered_file import load_content, read_content
@@ -81,7 +81,9 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
         '/run holler:sample {"bars": 4}',
     ),
 )
-async def run(caller: Caller, name: ToolName, arguments: ToolArguments | None = None) -> RunResult:
+async def run(
+    caller: Caller, name: UsableToolName, arguments: ToolArguments | None = None
+) -> RunResult:
     """Call a tool that is equipped for you here.
 
     The room sees the call and its result, like those of a model.

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, TypeAlias
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_BAG_OPTIONS
-from sshwarma.tools.arguments import describe_parameters, parse_arguments
+from sshwarma.tools.arguments import parse_arguments
 from sshwarma.tools.names import NameTable
+from sshwarma.tools.parameters import describe_parameters
 from sshwarma.verbs.arguments import (
     Arg,
     Completer,
