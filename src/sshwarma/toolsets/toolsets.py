@@ -23,6 +23,7 @@ from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
+from sshwarma.toolsets.change_lock import ChangeLock
 from sshwarma.toolsets.linked import LINKED, Changing, Installed, LinkedToolsets
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.notices import tell_rooms
@@ -89,7 +90,7 @@ class Toolsets(ToolProvider):
         self._servers = servers
         self._folders = ToolsetFolders(world, runs.workspaces.blobs, data_dir)
         self._workers = Workers(runs.sandbox)
-        self._installing = asyncio.Lock()
+        self._lock = ChangeLock()
         self._linked = LinkedToolsets(world, self._install)
 
     @classmethod
@@ -180,7 +181,7 @@ class Toolsets(ToolProvider):
             return space, is_new
 
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
-        async with self._use_packages(packages), self._installing:
+        async with self._use_packages(packages), self._lock.hold(caller):
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
             if seen is not None:
@@ -213,7 +214,7 @@ class Toolsets(ToolProvider):
             self._servers.remove(tx, space)
             uninstall_toolset(tx, space)
 
-        async with self._installing:
+        async with self._lock.hold(caller):
             await caller.change(work)
             await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))
@@ -227,7 +228,7 @@ class Toolsets(ToolProvider):
             things.update_thing(tx, space.id, enabled=is_enabled)
             tell_rooms(tx, caller, space, f"{done} the toolset {space.label}")
 
-        async with self._installing:
+        async with self._lock.hold(caller):
             await caller.change(work)
             await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from sshwarma.common.limits import MAX_FILE_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.ssh.door.exec_flags import find_text_start
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.verbs.dispatch import check_may_pipe
+from sshwarma.verbs.file_views import format_size
 from sshwarma.verbs.verb import Verb
 from sshwarma.workspaces.blobs import BlobStore, Upload
 from sshwarma.workspaces.workspace import check_file_size
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
+
+REPORT_SECONDS: Final = 3.0
+"""Seconds between two reports of how much of a file has come."""
 
 
 def find_given_text(command: str, verb: Verb, verb_words: int) -> str:
@@ -88,11 +93,21 @@ class PipedFile:
         self.add(bytes(self._early))
         self._early.clear()
         self._channel.resume_reading()
-        await self._ended.wait()
+        await self._wait_for_end(caller)
         if self._failure is not None:
             raise self._failure
         check_file_size(self._upload.size)
         return self._upload
+
+    async def _wait_for_end(self, caller: Caller) -> None:
+        """Wait until the input has ended; say how much has come if that takes long."""
+        while not self._ended.is_set():
+            try:
+                await asyncio.wait_for(self._ended.wait(), REPORT_SECONDS)
+            except TimeoutError:
+                size = self._upload.size if self._upload is not None else 0
+                if caller.on_progress is not None:
+                    caller.on_progress(f"It reads the file from the pipe: {format_size(size)}.")
 
     def _is_too_long(self) -> bool:
         return self._upload is not None and self._upload.size > MAX_FILE_BYTES
