@@ -14,6 +14,12 @@ TOOL_ATTRIBUTE = "__toolset_tool__"
 """Attribute of a decorated function, with its ToolMetadata."""
 
 
+MARKED: list[Callable[..., Any]] = []
+"""All functions that were decorated, in their order."""
+
+_OPTIONS = {"name": str, "description": str, "requires_confirmation": bool}
+
+
 @dataclass(frozen=True)
 class ToolMetadata:
     """What the decorator says of a tool; None where it says nothing."""
@@ -41,12 +47,30 @@ def tool(
     name: str | None = None,
     description: str | None = None,
     requires_confirmation: bool | None = None,
+    **others: object,
 ) -> Any:
-    """Mark a function as a tool, with its name and description for people and models."""
+    """Mark a function as a tool, with its name and description for people and models.
+
+    Raises:
+        TypeError: for any other option, or a value of another type.
+    """
+    if others:
+        known = ", ".join(_OPTIONS)
+        raise TypeError(f"tool() has no option {', '.join(others)}: it has {known}")
+    given = {
+        "name": name, "description": description, "requires_confirmation": requires_confirmation
+    }  # fmt: skip
+    for option, value in given.items():
+        kind = _OPTIONS[option]
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{option} of tool() must be {kind.__name__} (got {value!r:.40})")
+    if function is not None and not callable(function):
+        raise TypeError(f"options of tool() have names: {', '.join(_OPTIONS)}")
 
     def mark(marked: F) -> F:
         metadata = ToolMetadata(name, description, requires_confirmation)
         setattr(marked, TOOL_ATTRIBUTE, metadata)
+        MARKED.append(marked)
         return marked
 
     return mark if function is None else mark(function)

@@ -48,6 +48,8 @@ class ToolFunction:
                 parameter.VAR_KEYWORD,
             ):
                 continue
+            if parameter.kind is parameter.POSITIONAL_ONLY:
+                raise TypeError(f"{name} is positional only, and arguments of tools have names")
             default = ... if parameter.default is parameter.empty else parameter.default
             hint = hints.get(name, Any)
             if not isinstance(default, FieldInfo):

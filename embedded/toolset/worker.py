@@ -22,6 +22,7 @@ sys.path += [str(Path(__file__).parent), "/d"]
 
 import _pydantic  # noqa: F401 - before pydantic
 import sshwarma_toolset as runtime
+from pydantic import PydanticUserError
 from pydantic_core import to_jsonable_python
 from tool_schema import InvalidArguments, ToolFunction, make_context_values
 
@@ -69,12 +70,19 @@ class Worker:
         }
 
     def _list_tools(self) -> dict[str, Any]:
-        listed = []
+        from mistakes import find_mistakes, find_unlisted  # calls need it not
+
+        listed: list[dict[str, Any]] = []
+        warnings: list[str] = []
+        functions = set()
+        top = Path(self.config["toolset"])
         for tool in self.tools.values():
             try:
                 found = self._load(tool, is_described=True)
             except ToolFailed as error:
                 raise ToolFailed(f"{tool['id']}: {error}") from error
+            functions.add(found.function)
+            warnings += find_mistakes(found.function, tool.get("input_schema"), top)
             metadata = vars(found.function).get(runtime.TOOL_ATTRIBUTE) or runtime.ToolMetadata()
             described = metadata.description or found.description
             confirms = tool.get("requires_confirmation", metadata.requires_confirmation)
@@ -87,7 +95,8 @@ class Worker:
                     "_meta": {"requires_confirmation": confirms},
                 }
             )
-        return {"tools": listed}
+        warnings += find_unlisted(functions, top)
+        return {"tools": listed, "_meta": {"warnings": warnings}}
 
     def _answer_call(self, params: dict[str, Any]) -> dict[str, Any]:
         self.steps = []
@@ -153,8 +162,13 @@ class Worker:
         try:
             return ToolFunction(function, tool.get("input_schema"), is_described=is_described)
         except Exception as error:
+            from mistakes import find_place, find_unusable_parameter
+
             reason = self._describe_error(error)
-            text = f"the parameters of {tool['function']} cannot be described: {reason}"
+            if isinstance(error, PydanticUserError):
+                reason = find_unusable_parameter(function) or reason
+            place = find_place(function, top) or tool["path"]
+            text = f"{place}: the parameters of {tool['function']} cannot be described: {reason}"
             raise ToolFailed(text) from error
 
     def _describe_error(self, error: BaseException) -> str:

@@ -14,6 +14,8 @@ tools:
 {tools}
 """
 
+DECORATOR = '@tool(name="Paint It", description="Paint a file", requires_confirmation=False)'
+
 MODULE = '''
 import os
 import sys
@@ -36,7 +38,7 @@ class Where(BaseModel):
     times: int = 1
 
 
-@tool(name="Paint It", description="Paint a file", requires_confirmation=False)
+{decorator}
 def paint(where: Where, colour: Colour = Colour.RED, mode: Literal["new", "old"] = "new") -> dict:
     """Paint.
 
@@ -89,9 +91,10 @@ def pack(files: dict[str, str], folder: str = "") -> bytes:
 
 
 def kit(name: str, version: str = "1.0", functions: tuple[str, ...] = FUNCTIONS) -> dict[str, str]:
+    decorator = DECORATOR if "paint" in functions else ""  # else it would be no tool
     tools = "".join(f"  - id: {one}\n    entrypoint: tools.kit:{one}\n" for one in functions)
     return {
         "toolset.yaml": KIT.format(id=name, version=version, tools=tools),
-        "tools/kit.py": MODULE,
+        "tools/kit.py": MODULE.replace("{decorator}", decorator),
         "tools/helpers.py": HELPERS,
     }

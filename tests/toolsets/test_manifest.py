@@ -292,9 +292,40 @@ def test_manifest_that_is_no_object_is_refused(text: str) -> None:
         read_manifest(text.encode())
 
 
+def test_line_of_each_problem_is_named() -> None:
+    text = """manifest_version: "1"
+id: demo
+name: Demo
+version: "1.0"
+tools:
+  - id: write
+    entrypoint: tools.files:write
+  - id: plot
+    renderer:
+      type: code
+      file: $args.path
+      kind: x
+colour: red
+tool_overrides:
+  - {tool_id: wrte, enabled: false}
+"""
+    with pytest.raises(InvalidManifest) as refusal:
+        read_manifest(text.encode())
+    assert str(refusal.value) == (
+        "toolset.yaml: tools[1].entrypoint is missing (line 8); colour: unknown field (line 13)."
+    )
+    text = text.replace("colour: red\n", "").replace("plot\n", "plot\n    entrypoint: plot:run\n")
+    with pytest.raises(InvalidManifest) as refusal:
+        read_manifest(text.encode())
+    assert str(refusal.value) == (
+        "toolset.yaml: tool_overrides[0].tool_id: wrte is neither a tool of this toolset nor of its"
+        " servers (did you mean write?) (line 15); tools[1].renderer.kind: unknown field (line 13)."
+    )
+
+
 def test_problems_beyond_the_first_are_left_out() -> None:
     manifest = whole() | {f"x{number}": 1 for number in range(5)}
-    assert refusal_of(manifest).endswith("x2: unknown field; and more.")
+    assert refusal_of(manifest).endswith("x2: unknown field (line 1); and more.")
 
 
 def test_yaml_that_is_refused_names_its_line() -> None:

@@ -21,7 +21,8 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.toolsets.archive import MANIFEST_PATH
 from sshwarma.toolsets.input_schema import find_schema_problem
 from sshwarma.toolsets.manifest import ENTRYPOINT_PATTERN, ToolsetManifest
-from sshwarma.toolsets.manifest_errors import InvalidManifest, problems_error
+from sshwarma.toolsets.manifest_errors import InvalidManifest, add_line, problems_error
+from sshwarma.toolsets.manifest_lines import ManifestLines
 from sshwarma.toolsets.manifest_reading import list_overrides, read_manifest
 
 FileKind: TypeAlias = Literal["python", "artifact", "asset", "config"]
@@ -75,6 +76,18 @@ class Bundle:
     contents: Mapping[str, bytes]
     entrypoints: Mapping[str, Entrypoint]
 
+    def find_line(self, problem: str) -> int | None:
+        """Return the line of the manifest for a problem, which begins with its place."""
+        return ManifestLines(self.contents[MANIFEST_PATH]).find(problem)
+
+    def describe_problem(self, problem: str) -> str:
+        """Return a problem of the manifest with its file and line, as a clause.
+
+        Args:
+            problem: which begins with the place that it is about, such as `tools[2].name: …`.
+        """
+        return f"{MANIFEST_PATH}: {add_line(problem, self.find_line(problem))}"
+
     @property
     def hashes(self) -> dict[str, str]:
         """The hash of each file by its path."""
@@ -112,7 +125,7 @@ def read_bundle(files: Mapping[str, bytes]) -> Bundle:
         if path not in files
     ]
     if problems:
-        raise problems_error(MANIFEST_PATH, problems)
+        raise problems_error(MANIFEST_PATH, problems, ManifestLines(files[MANIFEST_PATH]).find)
     described = tuple(
         BundleFile(
             path, find_kind(path, artifacts), hashlib.sha256(content).hexdigest(), len(content)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import structlog
 
@@ -16,6 +15,7 @@ from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.manifest import ToolsetManifest
 from sshwarma.toolsets.records import TREE_KEY
 from sshwarma.toolsets.servers import list_trusted
+from sshwarma.toolsets.upgrade import LINKED, Installed, Upgrade
 from sshwarma.world import things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
@@ -25,27 +25,12 @@ from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
-LINKED: Final = "local"
-"""Source of a toolset in a folder of this machine."""
-
 log = structlog.get_logger(__name__)
 
 Changing: TypeAlias = Callable[
-    [Callable[[Change], tuple[Thing, bool]]], Awaitable[tuple[Thing, bool]]
+    [Callable[[Change], tuple[Thing, Upgrade]]], Awaitable[tuple[Thing, Upgrade]]
 ]
-"""Carries out a change, which returns the toolset and whether it is new."""
-
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """A toolset that was imported: whether it is new, and how much it has."""
-
-    id: str
-    name: str
-    version: str
-    tools: int
-    is_new: bool
-    servers: int
+"""Carries out a change, which returns the toolset and what is different."""
 
 
 Installing: TypeAlias = Callable[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -42,14 +42,28 @@ def format_place(path: Sequence[str | int]) -> str:
     return text
 
 
-def problems_error(name: str, problems: Iterable[str]) -> InvalidManifest:
+def problems_error(
+    name: str, problems: Iterable[str], find_line: Callable[[str], int | None] | None = None
+) -> InvalidManifest:
     """Return the refusal of a manifest, with its first problems.
 
     The others are not described: there may be thousands, each compared with all known names.
+
+    Args:
+        name: of the file.
+        problems: each with the place that it is about, as `format_place` writes it, at its start.
+        find_line: finds the line of a problem; None where there is no file.
     """
     shown = list(islice(problems, MAX_SHOWN_PROBLEMS + 1))
+    if find_line is not None:
+        shown = [add_line(problem, find_line(problem)) for problem in shown]
     text = "; ".join(shown[:MAX_SHOWN_PROBLEMS])
     return InvalidManifest(f"{name}: {text}{'; and more' * (len(shown) > MAX_SHOWN_PROBLEMS)}.")
+
+
+def add_line(problem: str, number: int | None) -> str:
+    """Return a problem with the number of its line, if that is known."""
+    return problem if number is None else f"{problem} (line {number})"
 
 
 def describe_problems(

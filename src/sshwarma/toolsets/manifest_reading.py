@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
@@ -20,6 +20,7 @@ from sshwarma.toolsets.manifest_errors import (
     format_place,
     problems_error,
 )
+from sshwarma.toolsets.manifest_lines import ManifestLines
 from sshwarma.toolsets.renderers import RENDERERS, check_renderer_config
 from sshwarma.toolsets.yaml_text import load_yaml
 
@@ -44,14 +45,17 @@ def read_manifest(data: bytes) -> ToolsetManifest:
     value = load_yaml(data, MANIFEST_PATH)
     if not isinstance(value, dict):
         raise InvalidManifest(f"{MANIFEST_PATH}: must be an object with {_REQUIRED}.")
-    return check_manifest(value)
+    return check_manifest(value, ManifestLines(data).find)
 
 
-def check_manifest(value: Mapping[str, Any]) -> ToolsetManifest:
+def check_manifest(
+    value: Mapping[str, Any], find_line: Callable[[str], int | None] | None = None
+) -> ToolsetManifest:
     """Check a manifest that was read, or made from the database.
 
     Args:
         value: the fields, with values that JSON has.
+        find_line: finds the line of a problem in the file, as `ManifestLines.find`.
 
     Raises:
         InvalidManifest: if a field is wrong; the text names it.
@@ -59,7 +63,8 @@ def check_manifest(value: Mapping[str, Any]) -> ToolsetManifest:
     try:
         manifest = ToolsetManifest.model_validate(dict(value))
     except ValidationError as error:
-        raise problems_error(MANIFEST_PATH, describe_problems(error, ToolsetManifest)) from None
+        described = describe_problems(error, ToolsetManifest)
+        raise problems_error(MANIFEST_PATH, described, find_line) from None
     problems = chain(
         _find_repeated(manifest),
         _find_unknown_targets(manifest),
@@ -67,7 +72,7 @@ def check_manifest(value: Mapping[str, Any]) -> ToolsetManifest:
     )
     first = next(problems, None)
     if first is not None:
-        raise problems_error(MANIFEST_PATH, chain([first], problems))
+        raise problems_error(MANIFEST_PATH, chain([first], problems), find_line)
     return manifest
 
 

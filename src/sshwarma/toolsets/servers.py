@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,16 +39,27 @@ class ServerConnections(Protocol):
         """Connect the servers of a toolset as they are now, and disconnect what is gone."""
 
 
-def read_servers(manifest: ToolsetManifest) -> list[DeclaredServer]:
+def read_servers(
+    manifest: ToolsetManifest, describe: Callable[[str], str] = str
+) -> list[DeclaredServer]:
     """Return the servers of a manifest.
+
+    Args:
+        manifest: which declares them.
+        describe: adds its file and line to a problem of a field.
 
     Raises:
         Invalid: if one has a secret in plain text, or an address that is not valid.
     """
-    return [
-        (_read_settings(f"mcp_servers[{index}]", entry), _list_columns(entry))
-        for index, entry in enumerate(manifest.mcp_servers)
-    ]
+    servers: list[DeclaredServer] = []
+    for index, entry in enumerate(manifest.mcp_servers):
+        try:
+            servers.append((_read_settings(entry), _list_columns(entry)))
+        except ValidationError as error:
+            problem = describe_settings_errors(error, McpSettings)[0]
+            text = describe(f"mcp_servers[{index}].{problem.removesuffix('.')}")
+            raise Invalid(f"{text}.") from error
+    return servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +111,13 @@ def list_trusted(manifest: ToolsetManifest) -> frozenset[str]:
     )
 
 
-def _read_settings(place: str, entry: ServerEntry) -> McpSettings:
+def _read_settings(entry: ServerEntry) -> McpSettings:
     fields: dict[str, Any] = {"name": entry.id, "env": entry.env, "headers": entry.headers}
     if entry.command is not None:
         fields["command"] = [entry.command, *entry.args]
     else:
         fields |= {"url": entry.url, "sse": entry.kind == "sse"}
-    try:
-        return McpSettings.model_validate(fields)
-    except ValidationError as error:
-        problem = "; ".join(describe_settings_errors(error, McpSettings))
-        raise Invalid(f"{place}.{problem}") from error
+    return McpSettings.model_validate(fields)
 
 
 def _list_columns(entry: ServerEntry) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.change_lock import ChangeLock
-from sshwarma.toolsets.linked import LINKED, Changing, Installed, LinkedToolsets
+from sshwarma.toolsets.import_warnings import describe_unreadable, list_warnings
+from sshwarma.toolsets.linked import Changing, LinkedToolsets
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.notices import tell_rooms
 from sshwarma.toolsets.packages import PACKAGES_PATH
@@ -45,6 +46,7 @@ from sshwarma.toolsets.servers import (
     read_servers,
 )
 from sshwarma.toolsets.toolset_folders import Installation, ToolsetFolders
+from sshwarma.toolsets.upgrade import LINKED, Installed, Upgrade, compare, read_present
 from sshwarma.toolsets.worker_process import (
     TOOLSET_PATH,
     ToolsetCode,
@@ -165,20 +167,21 @@ class Toolsets(ToolProvider):
         With `seen`, only in place of that toolset as it was.
         """
         manifest = bundle.manifest
-        version = manifest.version
-        servers = read_servers(manifest)
+        version, count = manifest.version, len(manifest.tools)
+        servers = read_servers(manifest, bundle.describe_problem)
         tree = hash_files(bundle.hashes)
+        done = Installed(manifest.id, manifest.name, version, count, len(servers))
 
-        def work(tx: Change) -> tuple[Thing, bool]:
-            agent_id = caller.agent.id
-            space, is_new = install_toolset(
-                tx, bundle, tools, tree=tree, packages=packages, source=source, by=agent_id
+        def work(tx: Change) -> tuple[Thing, Upgrade]:
+            before = read_present(tx.conn, manifest.id)
+            space, _ = install_toolset(
+                tx, bundle, tools, tree=tree, packages=packages, source=source, by=caller.agent.id
             )
-            self._servers.declare(tx, space, servers, agent_id)
+            self._servers.declare(tx, space, servers, caller.agent.id)
+            upgrade = compare(tx.conn, before, manifest.id)
             if seen is None:
-                done = "installed the toolset {} {}" if is_new else "upgraded the toolset {} to {}"
-                tell_rooms(tx, caller, space, done.format(space.label, version))
-            return space, is_new
+                tell_rooms(tx, caller, space, upgrade.describe(space.label, version))
+            return space, upgrade
 
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
         async with self._use_packages(packages), self._lock.hold(caller):
@@ -188,22 +191,19 @@ class Toolsets(ToolProvider):
                 live = known if known is not None and not known.deleted_at else None
                 if live is not None and live.metadata.get(TREE_KEY) == tree:
                     # A call of the same moment has done it.
-                    count = len(manifest.tools)
-                    return Installed(
-                        manifest.id, manifest.name, version, count, False, len(servers)
-                    )
+                    return done
                 if live is None or live.metadata != seen.metadata:
                     raise Conflict(f"{seen.label} was changed just now: call it again.")
             try:
                 await asyncio.to_thread(self._store_contents, bundle)
                 installed = Installation(manifest.id, tree, bundle.hashes, packages)
                 async with self._folders.use(installed) as mounts:
-                    tools = await self._inspect(caller, bundle, mounts)
-                    space, is_new = await change(work)
+                    tools, warnings = await self._inspect(caller, bundle, mounts)
+                    space, upgrade = await change(work)
             finally:
                 await finish(self._folders.delete_old())
             await finish(self._servers.apply(space.id))
-        return Installed(manifest.id, manifest.name, version, len(tools), is_new, len(servers))
+        return replace(done, upgrade=upgrade, warnings=warnings)
 
     async def uninstall(self, caller: Caller, space: Thing) -> None:
         """Delete a toolset with all it has, and disconnect its MCP servers."""
@@ -263,7 +263,9 @@ class Toolsets(ToolProvider):
     def _change_as_allowed(self, caller: Caller, bundle: Bundle, allowed: Allowed) -> Changing:
         """Return how an import is stored, if it is still allowed: it may take minutes."""
 
-        async def change(work: Callable[[Change], tuple[Thing, bool]]) -> tuple[Thing, bool]:
+        async def change(
+            work: Callable[[Change], tuple[Thing, Upgrade]],
+        ) -> tuple[Thing, Upgrade]:
             current = await caller.refreshed()
             await current.require(Right.ADMIN)
             await check_trust(current, bundle.manifest, allowed)
@@ -293,8 +295,10 @@ class Toolsets(ToolProvider):
 
     async def _inspect(
         self, caller: Caller, bundle: Bundle, mounts: Mapping[str, Path]
-    ) -> list[ToolInfo]:
+    ) -> tuple[list[ToolInfo], tuple[str, ...]]:
         """Let a worker describe the tools, in a sandbox without files of a room.
+
+        Returns also what their author should know.
 
         Raises:
             Invalid: if one cannot be imported or described.
@@ -311,11 +315,12 @@ class Toolsets(ToolProvider):
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
         except WorkerError as error:
-            raise Invalid(f"The tools of {manifest.id} cannot be read: {error}.") from error
+            raise Invalid(describe_unreadable(bundle, str(error))) from error
         except TimeoutError:
             seconds = f"{TOOLSET_IMPORT_SECONDS:.0f} s"
             raise Invalid(f"The tools of {manifest.id} cannot be read in {seconds}.") from None
-        return read_tools(bundle, answer)
+        tools = read_tools(bundle, answer)
+        return tools, list_warnings(bundle, tools, answer)
 
     @override
     def why_unavailable(self, tool: Thing) -> str:

@@ -46,11 +46,12 @@ def _read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
     schema = listed.get("inputSchema")
     if entry is None or not isinstance(schema, dict):
         raise Invalid(f"The tools of {bundle.manifest.id} cannot be read: their list is invalid.")
+    about = f"{bundle.entrypoints[entry.id].path}: the parameters of {entry.id}"
     names = schema.get("properties", {})
     if isinstance(names, dict) and not all(map(str.isprintable, names)):
-        raise Invalid(f"The parameters of {entry.id} cannot be used: a name is not printable.")
+        raise Invalid(f"{about} cannot be used: a name is not printable.")
     if problem := find_schema_problem(schema):
-        raise Invalid(f"The parameters of {entry.id} cannot be used: {problem}.")
+        raise Invalid(f"{about} cannot be used: {problem}.")
     title, text = _read_text(listed.get("title")), _read_text(listed.get("description"))
     meta = listed.get("_meta")
     confirms = meta.get("requires_confirmation") if isinstance(meta, dict) else None

@@ -22,10 +22,10 @@ from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextA
 from sshwarma.verbs.file_views import FileData, FileDownload
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.shell_command import write_ssh_command
+from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
 from sshwarma.verbs.toolset_views import (
     ToolsetDetails,
     ToolsetFile,
-    ToolsetInstalled,
     ToolsetItem,
     ToolsetList,
     ToolsetServer,
@@ -171,9 +171,7 @@ async def import_toolset(
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
     data, where = await _read_archive(caller, archive, encoded=encoded)
     done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
-    return ToolsetInstalled(
-        done.id, done.name, done.version, done.tools, done.servers, is_new=done.is_new
-    )
+    return describe_import(caller, done, "installed" if done.upgrade.is_new else "upgraded")
 
 
 @toolset.verb(

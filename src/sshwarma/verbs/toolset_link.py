@@ -9,7 +9,7 @@ from sshwarma.services import services_of
 from sshwarma.toolsets.servers import Allowed
 from sshwarma.verbs.arguments import Flag, Word
 from sshwarma.verbs.toolset import toolset
-from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -18,7 +18,7 @@ from sshwarma.world.errors import Invalid
 @toolset.verb("link", needs=Right.OWN, tool=False, examples=("/toolset link /srv/toolsets/kit",))
 async def link_toolset(
     caller: Caller, folder: Word, *, network: Flag = False, packages: Flag = False
-) -> Confirmation:
+) -> ToolsetInstalled:
     """Install the toolset in a folder of the server's machine, for its authors.
 
     A call of one of its tools installs it again if a file there has changed. An import of the same
@@ -36,6 +36,4 @@ async def link_toolset(
         done = await services_of(caller).toolsets.link(caller, path, Allowed(network, packages))
     except OSError as error:
         raise Invalid(f"folder: {describe_os_error(error)}") from error
-    return Confirmation(
-        f"Linked {done.id} {done.version}: {done.name}, {format_count(done.tools, 'tool')}."
-    )
+    return describe_import(caller, done, "linked")

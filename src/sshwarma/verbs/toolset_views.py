@@ -133,24 +133,3 @@ def draw_toolset_details(result: ToolsetDetails) -> Block:
     if result.obstacle:
         lines.append(line(("warn", f"  {result.obstacle}")))
     return block(*lines)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetInstalled:
-    """A toolset that was imported, with how many tools and servers it has."""
-
-    id: str
-    name: str
-    version: str
-    tools: int
-    servers: int
-    is_new: bool
-
-
-@view(ToolsetInstalled)
-def draw_installed_toolset(result: ToolsetInstalled) -> Block:
-    """Draw what was installed, in one sentence."""
-    word = "Installed" if result.is_new else "Upgraded"
-    servers = f", {format_count(result.servers, 'MCP server')}" if result.servers else ""
-    tools = format_count(result.tools, "tool")
-    return block(f"{word} {result.id} {result.version}: {result.name}, {tools}{servers}.")

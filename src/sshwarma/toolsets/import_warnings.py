@@ -1,0 +1,62 @@
+"""Warnings of an import, and the place of what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from sshwarma.common.shorten import shorten_text
+from sshwarma.terminal.escape import escape_lines
+from sshwarma.toolsets.archive import MANIFEST_PATH
+from sshwarma.toolsets.bundle import Bundle
+from sshwarma.toolsets.records import ToolInfo
+from sshwarma.toolsets.worker_process import WorkerAnswer
+
+MAX_WARNINGS: Final = 20
+"""Warnings of one import that are shown."""
+
+
+def list_warnings(
+    bundle: Bundle, tools: Sequence[ToolInfo], answer: WorkerAnswer
+) -> tuple[str, ...]:
+    """Return probable mistakes in a toolset, as sentences with file and line."""
+    found = [f"{one}." for one in (*_find_equal_names(bundle, tools), *_read_warnings(answer))]
+    shown = list(dict.fromkeys(found))
+    rest = len(shown) - MAX_WARNINGS
+    return (*shown[:MAX_WARNINGS], *([f"{rest} more warnings."] if rest > 0 else []))
+
+
+def describe_unreadable(bundle: Bundle, reason: str) -> str:
+    """Return why tools cannot be read, with the place in the manifest.
+
+    `reason` begins with the id of a tool, if it is about one.
+    """
+    name, colon, text = reason.partition(": ")
+    index = next((n for n, tool in enumerate(bundle.manifest.tools) if tool.id == name), None)
+    if not colon or index is None:
+        return f"The tools of {bundle.manifest.id} cannot be read: {reason}."
+    line = bundle.find_line(f"tools[{index}].entrypoint")
+    where = f"{MANIFEST_PATH}, line {line}" if line is not None else MANIFEST_PATH
+    return f"tools[{index}].entrypoint ({where}), the tool {name}, cannot be read: {text}."
+
+
+def _find_equal_names(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str]:
+    """Yield the tools that people see under the name of another."""
+    titles = {info.id: info.title for info in tools}
+    first: dict[str, int] = {}
+    for index, tool in enumerate(bundle.manifest.tools):
+        name = tool.name or titles.get(tool.id) or tool.id
+        if first.setdefault(name, index) != index:
+            place = f"tools[{index}]{'.name' if tool.name else ''}"
+            yield bundle.describe_problem(
+                f"{place}: {name} is the name of tools[{first[name]}], too"
+            )
+
+
+def _read_warnings(answer: WorkerAnswer) -> Iterator[str]:
+    """Yield what a worker warns of; it may say anything."""
+    meta = answer.result.get("_meta")
+    listed = meta.get("warnings") if isinstance(meta, dict) else None
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, str):
+            yield shorten_text(escape_lines(one).replace("\n", " "))

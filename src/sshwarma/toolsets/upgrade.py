@@ -1,0 +1,135 @@
+"""What an import has changed: the version and tools before, and those after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_NAMED_FILES
+from sshwarma.common.shorten import join_with_rest
+from sshwarma.toolsets.records import TREE_KEY, check_toolset_id, read_files
+from sshwarma.world import things
+from sshwarma.world.equipment import find_rooms_with
+from sshwarma.world.things import Thing
+
+LINKED: Final = "local"
+"""Source of a toolset in a folder of this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What an import has changed.
+
+    Attributes:
+        version_before: of the toolset that it took the place of; "" if there was none.
+        added: names of new tools.
+        removed: names of tools that are gone.
+        changed: names of tools with another definition, or another module.
+        ended_link: the folder that the toolset was linked to, and is no more; "" if none.
+        rooms: ids of rooms that have equipped single tools of it, and so not the new ones.
+    """
+
+    version_before: str = ""
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    ended_link: str = ""
+    rooms: frozenset[str] = frozenset()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no such toolset."""
+        return not self.version_before
+
+    def describe(self, label: str, version: str) -> str:
+        """Describe it for rooms, as what somebody did."""
+        if self.is_new:
+            return f"installed the toolset {label} {version}"
+        kinds = (
+            ("before", (self.version_before,)),
+            ("new", self.added),
+            ("gone", self.removed),
+            ("changed", self.changed),
+        )
+        facts = [f"{kind}: {join_names(names)}" for kind, names in kinds if names]
+        return f"upgraded the toolset {label} to {version} ({'; '.join(facts)})"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Join the first names of tools, and count the others."""
+    return join_with_rest(list(names), MAX_NAMED_FILES)
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A toolset that was imported: how much it has, and what its author should know."""
+
+    id: str
+    name: str
+    version: str
+    tools: int
+    servers: int
+    upgrade: Upgrade = field(default_factory=Upgrade)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A toolset before an import, or after it.
+
+    Attributes:
+        space: the toolset; None if it is not installed.
+        tools: what defines each tool, by its name.
+        tool_ids: of the things of its tools.
+    """
+
+    space: Thing | None
+    tools: dict[str, tuple[Any, ...]]
+    tool_ids: tuple[str, ...]
+
+
+def read_present(conn: Connection, toolset_id: str) -> Present:
+    """Return a toolset as it is now."""
+    space = check_toolset_id(conn, toolset_id)
+    if space is None or space.deleted_at is not None:
+        return Present(None, {}, ())
+    hashes = {file.path: file.sha256 for file in read_files(conn, toolset_id)}
+    tools = things.read_children(conn, space.id, "tool")
+    return Present(
+        space,
+        {tool.name: _read_definition(tool, hashes) for tool in tools},
+        tuple(tool.id for tool in tools),
+    )
+
+
+def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
+    """Return what an import has changed, in its transaction."""
+    if before.space is None:
+        return Upgrade()
+    after = read_present(conn, toolset_id)
+    added = tuple(sorted(after.tools.keys() - before.tools.keys()))
+    rooms = find_rooms_with(conn, before.tool_ids) if added else set()
+    old, new = (one.space.metadata if one.space else {} for one in (before, after))
+    was_linked = old.get("source_type") == LINKED != new.get("source_type")
+    return Upgrade(
+        str(old.get("version", "")) or "?",
+        added,
+        tuple(sorted(before.tools.keys() - after.tools.keys())),
+        tuple(
+            sorted(
+                name
+                for name in before.tools.keys() & after.tools.keys()
+                if before.tools[name] != after.tools[name]
+            )
+        ),
+        str(old.get("source_ref", "")) if was_linked else "",
+        frozenset(rooms - find_rooms_with(conn, [before.space.id])),
+    )
+
+
+def _read_definition(tool: Thing, hashes: dict[str, str]) -> tuple[Any, ...]:
+    metadata = {key: value for key, value in tool.metadata.items() if key != TREE_KEY}
+    return tool.description, metadata, hashes.get(str(metadata.get("path")))

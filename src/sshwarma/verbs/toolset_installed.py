@@ -1,0 +1,112 @@
+"""The result of an import of a toolset, and of a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.toolsets.upgrade import Installed, join_names
+from sshwarma.verbs.views import format_count, view_for_reader
+from sshwarma.world.caller import Caller
+from sshwarma.world.reader import Reader
+
+ImportKind: TypeAlias = Literal["installed", "upgraded", "linked"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetInstalled:
+    """A toolset that was imported or linked.
+
+    Attributes:
+        tools: how many tools it has.
+        servers: how many MCP servers it has.
+        is_new: whether it took the place of no version before.
+        how: what was done.
+        version_before: that it took the place of; "" if it is new.
+        added: names of tools that the version before did not have.
+        removed: names of tools that are gone.
+        changed: names of tools with another definition or code.
+        ended_link: the folder that it was linked to, and is no more; "" if none.
+        unequipped_here: whether this room has some of its tools, and not those that are new.
+        unequipped_elsewhere: how many other rooms have some of its tools, and not those.
+        warnings: probable mistakes of its author.
+    """
+
+    id: str
+    name: str
+    version: str
+    tools: int
+    servers: int
+    is_new: bool
+    how: ImportKind
+    version_before: str
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    ended_link: str
+    unequipped_here: bool
+    unequipped_elsewhere: int
+    warnings: tuple[str, ...]
+
+
+def describe_import(caller: Caller, done: Installed, how: ImportKind) -> ToolsetInstalled:
+    """Return the result of an import for who made it."""
+    upgrade = done.upgrade
+    return ToolsetInstalled(
+        done.id,
+        done.name,
+        done.version,
+        done.tools,
+        done.servers,
+        upgrade.is_new,
+        how,
+        upgrade.version_before,
+        upgrade.added,
+        upgrade.removed,
+        upgrade.changed,
+        upgrade.ended_link,
+        caller.room_id in upgrade.rooms,
+        len(upgrade.rooms - {caller.room_id}),
+        done.warnings,
+    )
+
+
+@view_for_reader(ToolsetInstalled)
+def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
+    """Draw what was installed, what differs, and the warnings."""
+    servers = f", {format_count(result.servers, 'MCP server')}" if result.servers else ""
+    tools = format_count(result.tools, "tool")
+    version = result.version
+    if not result.is_new:
+        version = f"from {result.version_before} to {result.version}"
+    lines: list[Line] = [
+        line(f"{result.how.capitalize()} {result.id} {version}: {result.name}, {tools}{servers}.")
+    ]
+    kinds = (("New", result.added), ("Gone", result.removed), ("Changed", result.changed))
+    lines += [line(f"{kind}: {join_names(names)}.", hang=2) for kind, names in kinds if names]
+    if result.unequipped_here or result.unequipped_elsewhere:
+        lines += _draw_unequipped(result, reader)
+    if result.ended_link:
+        lines.append(line(("warn", f"It is not linked to {result.ended_link} any more.")))
+    lines += [line(("warn", f"Warning: {one}"), hang=2) for one in result.warnings]
+    return block(*lines)
+
+
+def _draw_unequipped(result: ToolsetInstalled, reader: Reader) -> list[Line]:
+    """Draw where new tools are not equipped, and how to equip them."""
+    others = format_count(result.unequipped_elsewhere, "other room")
+    places = ["here"] * result.unequipped_here + [f"in {others}"] * bool(
+        result.unequipped_elsewhere
+    )
+    text = (
+        f"The new ones are not equipped {' and '.join(places)}, where single tools of {result.id}"
+        " are."
+    )
+    text += reader.hint(
+        " {} equips them in a room.", "equip", context="room", patterns=f"{result.id}:*"
+    )
+    text += reader.hint(
+        " {} loads those of later versions, too.", "load", context="room", room=result.id
+    )
+    return [line(("warn", text), hang=2)]

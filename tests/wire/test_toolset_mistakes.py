@@ -1,0 +1,164 @@
+"""What the author of a toolset reads of an import: mistakes, warnings, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.fixtures import serving
+from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import kit, pack
+
+pytestmark = needs_bubblewrap
+
+HEAD = "from sshwarma_toolset import tool\n"
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"), role="owner")
+    one.does(f"create {name('bench')}")
+    yield one
+    one.hang_up()
+
+
+def written(kit_id: str, code: str, *functions: str, version: str = "1.0") -> bytes:
+    """A toolset with the code of its only module."""
+    files = kit(kit_id, version, functions=functions or ("ask",))
+    return pack(files | {"tools/kit.py": HEAD + code})
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("@tool(confirm=True)\ndef ask(): ...\n",
+         "tool() has no option confirm: it has name, description, requires_confirmation"
+         " (tools/kit.py, line 2)"),
+        ("@tool(requires_confirmation='no')\ndef ask(): ...\n",
+         "requires_confirmation of tool() must be bool (got 'no') (tools/kit.py, line 2)"),
+        ("class Odd: ...\ndef ask(it: Odd): ...\n",
+         "tools/kit.py, line 3: the parameters of ask cannot be described: it has the type Odd,"
+         " which JSON does not have"),
+        ("def ask(it, /): ...\n", "it is positional only"),
+        ("ask = 3\n", "tools/kit.py has no function ask"),
+    ],
+)  # fmt: skip
+def test_mistake_in_code_is_refused_with_its_place(
+    ann: Person, name: Callable[[str], str], code: str, said: str
+) -> None:
+    refused = ann.run("toolset import", written(name("kit"), code), "-T")
+    assert refused.status == 2
+    assert "tools[0].entrypoint (toolset.yaml, line 8), the tool ask, cannot be read" in refused.err
+    assert said in refused.err
+
+
+WARNED = """
+def ask(it, *more): ...
+
+@tool
+def unlisted(): ...
+
+@tool(name="ask")
+def sing(word: str): ...
+
+@tool
+def lost(): ...
+
+@tool(name="Hum")
+def lost(): ...
+"""
+
+
+def test_probable_mistakes_are_warnings_with_their_place(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    archive = written(name("kit"), WARNED, "ask", "sing", "lost")
+    said = [
+        "toolset.yaml: tools[1]: ask is the name of tools[0], too (line 9).",
+        "tools/kit.py, line 3: it of ask has no type, so that it takes anything.",
+        "tools/kit.py, line 3: *more of ask gets no argument: name each parameter.",
+        "tools/kit.py, line 5: unlisted has the decorator of a tool, and toolset.yaml does not list"
+        " it.",
+        "tools/kit.py, line 11: another function with the name lost takes the place of this one.",
+    ]
+    done = ann.run("toolset import", archive, "-T")
+    assert [line for line in done.out.splitlines() if "Warning" in line] == [
+        f"Warning: {one}" for one in said
+    ]
+    assert ann.run("toolset import --json", archive, "-T").json["warnings"] == said
+
+
+def test_schema_that_does_not_fit_its_function_is_a_warning(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    files = kit(name("kit"), functions=("ask",)) | {"tools/kit.py": "def ask(word): ...\n"}
+    files["toolset.yaml"] += "    input_schema: {type: object, properties: {wrd: {}}}\n"
+    assert ann.run("toolset import --json", pack(files), "-T").json["warnings"] == [
+        "tools/kit.py, line 1: ask has no parameter wrd, which its input_schema has.",
+        "tools/kit.py, line 1: ask needs word, which its input_schema does not require.",
+    ]
+
+
+def test_refused_server_is_named_with_file_field_and_line(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    files = kit(name("kit"), functions=("ask",))
+    files["toolset.yaml"] += (
+        "mcp_servers:\n  - id: srv\n    command: npx\n    env:\n      API_TOKEN: s3cret99\n"
+    )
+    refused = ann.run("toolset import", pack(files), "-T")
+    assert "toolset.yaml: mcp_servers[0].env: API_TOKEN looks like a secret" in refused.err
+    assert "(line 13)" in refused.err
+
+
+def test_upgrade_says_what_is_different(ann: Person, name: Callable[[str], str]) -> None:
+    kit_id = name("kit")
+    code = "def ask(): ...\ndef fail(): ...\n"
+    first = ann.run("toolset import --json", written(kit_id, code, "ask", "fail"), "-T").json
+    assert (first["is_new"], first["version_before"], first["added"]) == (True, "", [])
+    ann.does(f"equip room {kit_id}:*")
+    code = "def ask(word: str): ...\ndef sing(): ...\n"
+    archive = written(kit_id, code, "ask", "sing", version="2.0")
+    said = ann.run("toolset import", archive, "-T").out
+    assert said == (
+        f"Upgraded {kit_id} from 1.0 to 2.0: Kit, 2 tools.\n"
+        "New: sing.\nGone: fail.\nChanged: ask.\n"
+        f"The new ones are not equipped here, where single tools of {kit_id} are."
+        f" /equip room {kit_id}:* equips them in a room."
+        f" /load {kit_id} room loads those of later versions, too.\n"
+    )
+    room = (
+        f"upgraded the toolset {kit_id} to 2.0 (before: 1.0; new: sing; gone: fail; changed: ask)"
+    )
+    assert room in " ".join(ann.does("history").split())
+    ann.does(f"load {kit_id} room")
+    code += "def hum(): ...\n"
+    archive = written(kit_id, code, "ask", "sing", "hum", version="3.0")
+    done = ann.run("toolset import --json", archive, "-T").json
+    assert (done["version_before"], done["added"], done["removed"]) == ("2.0", ["hum"], [])
+    assert done["changed"] == ["ask", "sing"]  # their module is
+    assert (done["unequipped_here"], done["unequipped_elsewhere"]) == (False, 0)
+    assert ann.run(f"run {kit_id}:hum").status == 0
+
+
+def test_import_over_a_linked_toolset_says_that_the_link_ends(
+    ann: Person, name: Callable[[str], str], tmp_path: Path
+) -> None:
+    kit_id = name("kit")
+    for path, text in kit(kit_id, functions=("ask",)).items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    ann.does(f"toolset link {tmp_path}")
+    done = ann.run("toolset import", pack(kit(kit_id, "2.0", functions=("ask",))), "-T")
+    assert f"It is not linked to {tmp_path} any more.\n" in done.out
+    again = ann.json(f"toolset link {tmp_path}")
+    assert (again["how"], again["ended_link"], again["version_before"]) == ("linked", "", "2.0")
