@@ -120,6 +120,34 @@ def test_refused_server_is_named_with_file_field_and_line(
     assert "(line 13)" in refused.err
 
 
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("?api_key=hunter2", "write api_key=${API_KEY}"),
+        ("?a=1&apikey=hunter2", "write apikey=${APIKEY}"),
+        ("#access%5ftoken=hunter2", "write access_token=${ACCESS_TOKEN}"),
+    ],
+)
+def test_secret_in_the_address_of_a_server_is_refused(
+    ann: Person, name: Callable[[str], str], end: str, said: str
+) -> None:
+    files = kit(name("kit"), functions=("ask",))
+    files["toolset.yaml"] += f'mcp_servers:\n  - id: srv\n    url: "https://mcp.invalid/mcp{end}"\n'
+    refused = ann.run("toolset import", pack(files), "-T")
+    assert refused.status == 2 and "toolset.yaml: mcp_servers[0].url: the value of" in refused.err
+    assert said in refused.err and "(line 12)" in refused.err
+    assert "hunter2" not in refused.err
+
+
+def test_variable_in_the_address_of_a_server_is_accepted(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    files, server = kit(name("kit"), functions=("ask",)), name("srv")
+    address = "https://mcp.invalid/mcp?api_key=${API_KEY}&page=2"
+    files["toolset.yaml"] += f'mcp_servers:\n  - id: {server}\n    url: "{address}"\n'
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+
+
 def test_upgrade_says_what_is_different(ann: Person, name: Callable[[str], str]) -> None:
     kit_id = name("kit")
     code = "def ask(): ...\ndef fail(): ...\n"
