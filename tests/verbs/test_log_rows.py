@@ -22,6 +22,7 @@ from sshwarma.verbs.log_rows import (
     draw_row,
     is_row_visible,
 )
+from sshwarma.verbs.views import format_call_time
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.row import Row
 
@@ -142,3 +143,8 @@ def test_any_tool_row_is_shown_within_bounds(text: str, tools: Any) -> None:
         shown = draw_row(made, AGENTS, None, RowDisplayOptions(tools=tools)).plain()
         assert tools == "full" or len(shown) < 4 * MAX_FOLDED_CHARACTERS + 20
         assert tools == "full" or "\n" not in shown
+
+
+def test_wait_of_a_call_is_shown_apart() -> None:
+    assert format_call_time(0.21, 31.04) == "0.2s, waited 31.0s"
+    assert format_call_time(0.21, 0.4) == format_call_time(0.21) == "0.2s"

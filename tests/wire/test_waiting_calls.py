@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -160,6 +163,42 @@ def test_script_reads_what_its_call_waits_for(ann: Person, bob: Person) -> None:
     assert shown["calls"][0]["ok"] is None
     screen.press("f8")
     assert f"It waits for an approval: number {waiting['number']}." in call.communicate()[0]
+
+
+def test_time_of_a_call_is_without_its_wait_for_an_approval(
+    house: Server, ann: Person, bob: Person
+) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    began = time.monotonic()
+    call = start(bob, 'run --json workspace:run_command command="true"')
+    screen.wait_for("asks to run workspace:run_command")
+    asked = time.monotonic()
+    for _ in range(3):  # the wait is longer than anything that is run
+        assert ann.json("approvals")["waiting"]
+    answered = time.monotonic()
+    ann.does("allow")
+    said = json.loads(call.communicate()[0])
+    total = time.monotonic() - began
+    assert said["ok"] and answered - asked <= said["waited"]
+    assert said["seconds"] + said["waited"] <= total
+    (row,) = house.owner.json(
+        "sql SELECT json_extract(meta, '$.seconds'), json_extract(meta, '$.waited') FROM rows"
+        " WHERE kind = 'tool.result' AND json_extract(meta, '$.waited') > 0"
+        f" AND seq = {said['seq']} ORDER BY created_at DESC LIMIT 1"
+    )["rows"]
+    assert row == [round(said["seconds"], 3), round(said["waited"], 3)]
+    ((started, finished),) = house.owner.json(
+        "sql SELECT started_at, finished_at FROM tool_calls"
+        " WHERE tool_id = 'workspace:run_command' ORDER BY started_at DESC LIMIT 1"
+    )["rows"]
+    ran = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    assert ran.total_seconds() < said["seconds"] + said["waited"]
+
+
+def test_refusal_for_lack_of_an_approval_names_the_roles(ann: Person, bob: Person) -> None:
+    refused = bob.run('run workspace:run_command command="true"')
+    said = "Owners and builders of the room have it, and admins and owners of this server."
+    assert said in refused.out + refused.err
 
 
 def test_one_person_keeps_nobody_else_waiting(house: Server, ann: Person, bob: Person) -> None:

@@ -358,6 +358,8 @@ class Tools:
         *,
         is_private: bool = False,
     ) -> CallOutcome:
+        waited = self.approvals.take_wait(call.id)
+        seconds = max(0.0, seconds - waited)
         shown = ToolResult(PRIVATE_RESULT, is_error=result.is_error) if is_private else result
         row = await self._world.change(
             lambda tx: calls.record_call_end(
@@ -372,6 +374,7 @@ class Tools:
                 origin=origin,
                 render_plan=shown.render_plan,
                 steps=shown.steps,
+                waited=waited,
             )
         )
         return CallOutcome(
@@ -380,6 +383,7 @@ class Tools:
             text=result.full_text,
             structured=result.structured,
             seconds=seconds,
+            waited=waited,
             seq=row.seq,
             attachments=result.attachments,
             nested_calls=nested_calls,

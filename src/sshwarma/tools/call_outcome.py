@@ -14,7 +14,12 @@ PRIVATE_RESULT: Final = "What this call was given and returned is private."
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """The outcome of a call that has ended."""
+    """The outcome of a call that has ended.
+
+    Attributes:
+        seconds: that it ran.
+        waited: seconds before that in which it waited for an approval.
+    """
 
     tool: str
     ending: CallResultKind
@@ -25,3 +30,4 @@ class CallOutcome:
     attachments: tuple[Attachment, ...] = ()
     nested_calls: int = 0
     render_plan: dict[str, Any] | None = None
+    waited: float = 0.0

@@ -18,7 +18,7 @@ from sshwarma.common.limits import (
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.tools.approvals import APPROVAL_KEY
-from sshwarma.verbs.views import EMPTY_BLOCK, format_clock, format_count
+from sshwarma.verbs.views import EMPTY_BLOCK, format_call_time, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.errors import NotFound
@@ -379,7 +379,9 @@ def _tool_name(row: Row, reader: Reader) -> str:
 
 def _format_call_duration(row: Row) -> str:
     seconds = row.meta.get("seconds")
-    return f" {seconds:.1f}s" if isinstance(seconds, (int, float)) else ""
+    if not isinstance(seconds, (int, float)):
+        return ""
+    return f" {format_call_time(seconds, row.meta.get('waited'))}"
 
 
 def _format_size(text: str) -> str:

@@ -15,7 +15,7 @@ from sshwarma.verbs.rendered_file import load_content, read_content
 from sshwarma.verbs.shell import CommandResult
 from sshwarma.verbs.thing_completion import ToolArguments, read_tool_arguments
 from sshwarma.verbs.tool_views import ToolTestResult
-from sshwarma.verbs.views import format_count, view_for_reader
+from sshwarma.verbs.views import format_call_time, format_count, view_for_reader
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.reader import Reader
@@ -30,7 +30,8 @@ class RunResult:
 
     The room saw the call and the start of the result; row `seq` of its log contains all of it.
     `attachments`: the number of files in it; `calls`: the number of calls that the tool made;
-    `render_plan`: how a page shows it.
+    `render_plan`: how a page shows it; `seconds`: how long it ran; `waited`: the seconds before
+    that in which it waited for an approval.
     """
 
     tool: str
@@ -42,6 +43,7 @@ class RunResult:
     attachments: int = 0
     calls: int = 0
     render_plan: dict[str, Any] | None = None
+    waited: float = 0.0
 
 
 @view_for_reader(RunResult)
@@ -63,8 +65,14 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
         call = reader.name_call("attachment", row=ran.seq)
         notes += [("dim", " · "), ("verb", call)] if call else []
     text = ran.text[:MAX_ROW_PART_CHARACTERS]
+    duration = format_call_time(ran.seconds, ran.waited)
     return block(
-        line((style, mark), f" {ran.tool} {ran.seconds:.1f}s", *notes, hang=4),
+        line(
+            (style, mark),
+            f" {ran.tool} {duration}",
+            *notes,
+            hang=4,
+        ),
         *draw_rendered_text(text, ran.render_plan, reader, ran.structured),
         *([line(("dim", hint))] if hint else ()),
     )
@@ -105,6 +113,7 @@ async def run(
         attachments=len(outcome.attachments),
         calls=outcome.nested_calls,
         render_plan=await load_content(caller, outcome.render_plan),
+        waited=outcome.waited,
     )
 
 

@@ -31,6 +31,9 @@ EMPTY_BLOCK: Final = Block()
 
 _USAGE_PART: Final = re.compile(r" +|\[[^]]*\]\S*|[^ ]+")
 
+SHOWN_WAIT_SECONDS: Final = 1.0
+"""A shorter wait of a call is not shown."""
+
 MAX_SUMMARY_CHARACTERS: Final = 120
 """Characters of a description that stands for a longer one in a list."""
 
@@ -192,6 +195,13 @@ def split_usage(usage: str) -> Iterator[Span]:
 def format_kind(kind: str) -> str:
     """Name the kind of a thing for people: `toolset` is a namespace."""
     return {"toolset": "namespace", "mcp": "MCP server"}.get(kind, kind)
+
+
+def format_call_time(seconds: float, waited: object = 0.0) -> str:
+    """Format how long a call ran, and waited before: `0.2s, waited 31.0s`."""
+    ran = f"{seconds:.1f}s"
+    is_long = isinstance(waited, (int, float)) and waited >= SHOWN_WAIT_SECONDS
+    return f"{ran}, waited {waited:.1f}s" if is_long else ran
 
 
 def format_count(count: int, thing: str) -> str:

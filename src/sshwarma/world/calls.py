@@ -72,7 +72,10 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
 def set_call_status(tx: Change, call_id: str | None, status: Literal["pending", "running"]) -> None:
     """Record that a call waits for an approval, or runs."""
     if call_id is not None:
-        tx.conn.execute(update(tool_calls).where(tool_calls.c.id == call_id).values(status=status))
+        values: dict[str, str] = {"status": status}
+        if status == "running":  # the wait is not part of the time that it runs
+            values["started_at"] = format_iso(tx.now)
+        tx.conn.execute(update(tool_calls).where(tool_calls.c.id == call_id).values(values))
 
 
 def end_open_calls(tx: Change) -> None:
@@ -123,11 +126,13 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     origin: object | None = None,
     render_plan: Mapping[str, Any] | None = None,
     steps: Sequence[tuple[str, int]] = (),
+    waited: float = 0.0,
 ) -> Row:
     """Record the result of a call. Statistics count a timeout as an error.
 
     `nested_calls`: the calls that it made, at all depths. `origin` is that of `RowAppended`.
-    `render_plan` and `steps` are those of `ToolResult`.
+    `render_plan` and `steps` are those of `ToolResult`. `waited`: the seconds before those that it
+    ran, in which it waited for an approval.
     """
     succeeded = ending == "result"
     tool = call.meta["tool"]
@@ -155,6 +160,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         turn_id=call.turn_id,
         parent_row_id=call.id,
         meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)}
+        | ({"waited": round(waited, 3)} if waited else {})
         | ({"attachments": entries} if entries else {})
         | ({"nested": True} if call.meta.get("nested") else {})
         | ({"calls": nested_calls} if nested_calls else {})
