@@ -190,3 +190,37 @@ def test_import_over_a_linked_toolset_says_that_the_link_ends(
     assert f"It is not linked to {tmp_path} any more.\n" in done.out
     again = ann.json(f"toolset link {tmp_path}")
     assert (again["how"], again["ended_link"], again["version_before"]) == ("linked", "", "2.0")
+
+
+def test_disabled_toolset_is_not_found(ann: Person, name: Callable[[str], str]) -> None:
+    kit_id, word = name("kit"), "zymurgy"
+    code = f'def ask():\n    """Brew with {word}."""\n\ndef sing(): ...\n'
+    archive = written(kit_id, code, "ask", "sing")
+    assert ann.run("toolset import", archive, "-T").status == 0
+
+    def found(query: str) -> list[str]:
+        return [one["id"] for one in ann.json(f"find {query}")["found"]]
+
+    assert kit_id in found(word) and kit_id in found("")
+    ann.does(f"tool disable {kit_id}:ask")
+    assert word not in str(ann.json(f"find {word}")["found"])
+    ann.does(f"tool enable {kit_id}:ask", f"toolset disable {kit_id}")
+    assert kit_id not in found(word) and kit_id not in found("")
+    ann.does(f"toolset enable {kit_id}")
+    assert kit_id in found(word)
+
+
+def test_names_of_tools_for_people_are_listed(ann: Person, name: Callable[[str], str]) -> None:
+    kit_id = name("kit")
+    code = (
+        '@tool(name="Ask Away")\ndef ask(): ...\n\n'
+        '@tool(description="Make music")\ndef sing(): ...\n\ndef hum(): ...\n'
+    )
+    files = kit(kit_id, functions=("ask", "sing", "hum")) | {"tools/kit.py": HEAD + code}
+    files["toolset.yaml"] += "tool_overrides: [{tool_id: sing, name_override: Sing Along}]\n"
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    listed = {one["name"]: one for one in ann.json(f"tool list {kit_id}:*")["tools"]}
+    titles = {key.partition(":")[2]: one["title"] for key, one in listed.items()}
+    assert titles == {"ask": "Ask Away", "sing": "Sing Along", "hum": ""}
+    drawn = ann.does(f"tool list {kit_id}:*")
+    assert "Ask Away" in drawn and "Sing Along: Make music" in " ".join(drawn.split())

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import Connection
 
 from sshwarma.tools.indexed_namespace import IndexedNamespace
 from sshwarma.tools.search import NamespaceSearch
-from sshwarma.world import things
+from sshwarma.world import overrides, things
+from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.loadout import AncestorCache
 from sshwarma.world.namespaces import Namespace, read_metadata_words, read_namespaces
+from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 INDEX_SETTLE_SECONDS: Final = 1.0
@@ -19,12 +23,34 @@ INDEX_SETTLE_SECONDS: Final = 1.0
 
 
 def index_namespaces(conn: Connection, room_id: str | None = None) -> list[IndexedNamespace]:
-    """All namespaces with descriptions of their tools; of rooms only the given one."""
-    return [_index_namespace(conn, namespace) for namespace in read_namespaces(conn, room_id)]
+    """All namespaces with descriptions of their tools; of rooms only the given one.
+
+    Nothing of a disabled toolset is among them, and no tool that is disabled.
+    """
+    chains, decided = AncestorCache(conn), overrides.read_overrides(conn)
+    return [
+        _index_namespace(conn, namespace, decided)
+        for namespace in read_namespaces(conn, room_id)
+        if not _is_disabled_bundle(namespace.thing)
+        and chains.find_disabled_bundle(namespace.thing) is None
+    ]
 
 
-def _index_namespace(conn: Connection, namespace: Namespace) -> IndexedNamespace:
-    tools = things.read_children(conn, namespace.thing.id, "tool")
+def _is_disabled_bundle(space: Thing) -> bool:
+    return not space.enabled and BUNDLE_KEY in space.metadata
+
+
+def _index_namespace(
+    conn: Connection, namespace: Namespace, decided: Mapping[str, overrides.Override]
+) -> IndexedNamespace:
+    tools = [
+        tool
+        for tool in (
+            overrides.apply_override(one, decided.get(one.label))
+            for one in things.read_children(conn, namespace.thing.id, "tool")
+        )
+        if tool.enabled
+    ]
     tool_keywords = (word for tool in tools for word in read_metadata_words(tool, "keywords"))
     return IndexedNamespace(
         namespace.id,

@@ -98,13 +98,12 @@ async def find(caller: Caller, query: Text = "") -> NamespaceMatches:
         query: what you want to do, in your own words (default: list all namespaces).
     """
     summaries = {item.id: item for item in await all_listed(caller)}
-    if not query.strip():
-        return NamespaceMatches(
-            "", tuple(_make_match(item, 0.0, "") for item in summaries.values())
-        )
     offered = await caller.world.memoized(
         ("spaces", caller.room_id), lambda conn: index_namespaces(conn, caller.room_id)
     )
+    if not query.strip():
+        listed = [summaries[item.id] for item in offered if item.id in summaries]
+        return NamespaceMatches("", tuple(_make_match(item, 0.0, "") for item in listed))
     matches = await services_of(caller).search.find(query, offered, MAX_FOUND_NAMESPACES)
     return NamespaceMatches(
         query,

@@ -102,12 +102,18 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
                 made_by="lua" if creation.is_lua_tool(item.thing) else item.namespace,
                 equipped=item.thing.id in on,
                 obstacle=item.obstacle,
-                title=item.title,
+                title=_find_title(item),
             )
             for item in listing[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),
         len(listing) > MAX_SHOWN_AVAILABLE_TOOLS,
     )
+
+
+def _find_title(item: LoadoutItem) -> str:
+    """Return the name of a tool for people, or "" if it has none but its id."""
+    given = str(item.thing.metadata.get("display_name", ""))
+    return item.title or (given if given != item.thing.name else "")
 
 
 @tool.verb("show", needs=Right.ENTER, tool=False, examples=("/tool show sshwarma:look",))

@@ -21,7 +21,7 @@ class ListedTool:
     made_by: str  # lua, or the namespace that carries it out
     equipped: bool
     obstacle: str  # why it cannot be used now
-    title: str
+    title: str  # its name for people, if it has another than its id
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def draw_tool_list(result: ToolList) -> Block:
             if tool.equipped and not tool.obstacle
             else ("dim", f"{'✗' if tool.obstacle else '○'} {tool.name}"),
             ("dim", f"[{', '.join(filter(None, (tool.made_by, tool.obstacle)))}]"),
-            tool.title or tool.description,
+            ": ".join(filter(None, (tool.title, tool.description))),
         )
         for tool in result.tools
     )
