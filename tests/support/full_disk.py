@@ -9,6 +9,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from support.driver import Server
+from support.driver.fixtures import homes
+
 SMALL_DISK = "16m"
 
 
@@ -26,6 +31,19 @@ def small_disk(directory: Path) -> Iterator[bool]:
     finally:
         if is_mounted:
             subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+@contextlib.contextmanager
+def server_on_small_disk() -> Iterator[Server]:
+    """Run a server on a small file system; skip the test where none can be."""
+    with homes() as home:
+        place = home()
+        with small_disk(place / "data") as is_mounted:
+            if not is_mounted:
+                pytest.skip("no file system can be mounted here")
+            server = Server(place)
+            yield server
+            assert server.stop() == 0
 
 
 @contextlib.contextmanager

@@ -72,3 +72,23 @@ class Api:
     def run(self, verb: str, /, **arguments: object) -> tuple[int, Any]:
         """Run a verb; return the status and the answer."""
         return self.post(f"verbs/{verb}", **arguments)
+
+
+def post_mcp(server: Server, token: str, host: str = "") -> int:
+    """Send the first request of an MCP client; return the status of the answer.
+
+    `host` is the name in its header `Host`, in place of the address of the server.
+    """
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}}}  # fmt: skip
+    request = urllib.request.Request(
+        f"http://{server.http}/mcp", json.dumps(hello).encode(),
+        {"Host": host or server.http, "Authorization": f"Bearer {token}",
+         "Content-Type": "application/json", "Accept": "application/json, text/event-stream"},
+    )  # fmt: skip
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from support.driver import Person, Screen, Server
 from support.driver.fixtures import serving
+from support.http_api import post_mcp
 from support.sandboxes import needs_bubblewrap
-from support.waiting import SECONDS, wait_until
+from support.waiting import wait_until
 
 pytestmark = needs_bubblewrap
 
@@ -97,16 +97,7 @@ def test_person_is_asked_whose_program_was_used_last(
 ) -> None:
     """An MCP client of a person answers no questions, but the person's terminal does."""
     token = house.operate("token_new", name=ann.name, scope="act")["token"]
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"}}}  # fmt: skip
-    request = urllib.request.Request(
-        f"http://{house.http}/mcp", json.dumps(hello).encode(),
-        {"Authorization": f"Bearer {token}", "Content-Type": "application/json",
-         "Accept": "application/json, text/event-stream"},
-    )  # fmt: skip
-    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-        assert answer.status == 200
+    assert post_mcp(house, token) == 200
     asking = ask(bob, "ls")
     screen.wait_for("asks to run workspace:run_command")
     ann.does("allow")

@@ -8,22 +8,15 @@ from pathlib import Path
 import pytest
 
 from support.driver import Server
-from support.driver.fixtures import homes
-from support.full_disk import filled, small_disk
+from support.full_disk import filled, server_on_small_disk
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server with a person carol, whose data directory is a small file system."""
-    with homes() as home:
-        place = home()
-        with small_disk(place / "data") as is_mounted:
-            if not is_mounted:
-                pytest.skip("no file system can be mounted here")
-            made = Server(place)
-            made.person("carol")
-            yield made
-            assert made.stop() == 0
+    with server_on_small_disk() as made:
+        made.person("carol")
+        yield made
 
 
 def list_changes(server: Server) -> list[tuple[str, ...]]:

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
-import pytest
-
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.model import Asked, Model
-from support.full_disk import filled, small_disk
+from support.full_disk import filled, server_on_small_disk
 from support.waiting import SECONDS
 
 
@@ -45,17 +43,11 @@ def test_answers_of_a_model_that_a_reload_removes_are_stopped() -> None:
 
 def test_message_to_everyone_arrives_on_a_full_disk() -> None:
     """As one that announces the restart that makes room."""
-    with homes() as home:
-        place = home()
-        with small_disk(place / "data") as is_mounted:
-            if not is_mounted:
-                pytest.skip("no file system can be mounted here")
-            server = Server(place)
-            screen = server.owner.sit()
-            with filled(server.data_dir):
-                done = server.cli("broadcast", "restart at noon")
-                assert done.returncode == 0, done
-                assert "The audit has no row of it: The disk is full." in done.stdout
-                screen.wait_for("restart at noon")
-            screen.close()
-            assert server.stop() == 0
+    with server_on_small_disk() as server:
+        screen = server.owner.sit()
+        with filled(server.data_dir):
+            done = server.cli("broadcast", "restart at noon")
+            assert done.returncode == 0, done
+            assert "The audit has no row of it: The disk is full." in done.stdout
+            screen.wait_for("restart at noon")
+        screen.close()

@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +16,8 @@ from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.installed import POISONED
 from support.driver.server import Refusal
-from support.full_disk import filled, small_disk
+from support.full_disk import filled, server_on_small_disk
+from support.http_api import post_mcp
 from support.service_manager import ServiceManager, listening
 from support.waiting import wait_until
 
@@ -52,34 +51,11 @@ def server() -> Iterator[Server]:
         assert made.stop() == 0
 
 
-@pytest.fixture
-def server_on_small_disk() -> Iterator[Server]:
+@pytest.fixture(name="server_on_small_disk")
+def small_server() -> Iterator[Server]:
     """A server whose data directory is a small file system."""
-    with homes() as home:
-        place = home()
-        with small_disk(place / "data") as is_mounted:
-            if not is_mounted:
-                pytest.skip("no file system can be mounted here")
-            made = Server(place)
-            yield made
-            assert made.stop() == 0
-
-
-def post_mcp(server: Server, token: str, host: str) -> int:
-    """Send a request of an MCP client to a host name; return the status."""
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-06-18", "capabilities": {},
-        "clientInfo": {"name": "test", "version": "1"}}}  # fmt: skip
-    request = urllib.request.Request(
-        f"http://{server.http}/mcp", json.dumps(hello).encode(),
-        {"Host": host, "Authorization": f"Bearer {token}", "Content-Type": "application/json",
-         "Accept": "application/json, text/event-stream"},
-    )  # fmt: skip
-    try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
+    with server_on_small_disk() as made:
+        yield made
 
 
 def test_reload_puts_every_reloadable_setting_into_force(server: Server) -> None:
