@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 from pydantic import ValidationError
 
 from sshwarma.settings import Settings, load_settings
+from sshwarma.settings.paths import PATHS_OF_FILE, PATHS_OF_TABLES
+
+Names: TypeAlias = Iterator[tuple[str, ...]]
 
 
 @pytest.fixture
@@ -77,3 +82,21 @@ def test_paths_that_would_be_another_place_are_refused(file: Path, path: str, wh
         load_settings(file)
     places = {error["loc"][0] for error in refused.value.errors()}
     assert places == {"data_dir", "backup", "models", "mcp"}
+
+
+def name_paths(schema: dict[str, Any], whole: dict[str, Any], above: tuple[str, ...]) -> Names:
+    """Yield the names of all settings that are paths, by the schema of the settings."""
+    schema = whole["$defs"][schema["$ref"].split("/")[-1]] if "$ref" in schema else schema
+    for name, described in schema.get("properties", {}).items():
+        for one in (described, *described.get("anyOf", ())):
+            if one.get("format") == "path":
+                yield (*above, name)
+            for part in (one, one.get("items", {})):
+                if "$ref" in part:
+                    yield from name_paths(part, whole, (*above, name))
+
+
+def test_every_path_of_a_file_begins_at_its_directory() -> None:
+    schema = Settings.model_json_schema()
+    placed = {*PATHS_OF_FILE, *PATHS_OF_TABLES}
+    assert set(name_paths(schema, schema, ())) == placed
