@@ -8,7 +8,6 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any
 
-import asyncssh
 import structlog
 
 from sshwarma.admin import reload
@@ -50,7 +49,7 @@ from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import WorldAuthenticator
 from sshwarma.ssh.door.router import SessionRouter
 from sshwarma.ssh.transport.admission import AdmissionLimits
-from sshwarma.ssh.transport.host_key import compute_fingerprint, load_host_keys
+from sshwarma.ssh.transport.host_key import compute_fingerprint
 from sshwarma.ssh.transport.server import SshServer, start_ssh_server
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import Tools
@@ -107,7 +106,6 @@ class App:
         self.ssh: SshServer
         self.http: HttpServer | None = None
         self.admitted_operator: AdmittedOperator | None = None
-        self.host_keys: list[asyncssh.SSHKey]
         self.upkeep: Upkeep
         self._lua_hosts: dict[str, LuaHost] = {}
         self.data_dir: ServedDataDir
@@ -180,9 +178,11 @@ class App:
         Raises:
             UnusableKey: if one cannot be used; then the old ones stay.
         """
-        self.host_keys = await asyncio.to_thread(load_host_keys, self.settings.data_dir)
-        await self.ssh.set_host_keys(self.host_keys)
-        log.info("host keys", in_use=self.host_fingerprint(), announced=len(self.host_keys) - 1)
+        await asyncio.to_thread(self.data_dir.load_host_keys)
+        await self.ssh.set_host_keys(self.data_dir.host_keys)
+        log.info(
+            "host keys", in_use=self.host_fingerprint(), announced=len(self.data_dir.host_keys) - 1
+        )
 
     @property
     def ssh_address(self) -> str:
@@ -213,7 +213,7 @@ class App:
             log.warning("new world", data_dir=str(settings.data_dir))
         delete_leftovers(settings.data_dir)
         warn_of_missing_key(settings)
-        self.host_keys = load_host_keys(settings.data_dir)
+        self.data_dir.load_host_keys()
         await upgrade_at_start(settings.database, self._notifier)
         self.world = await open_world(settings)
         stack.push_async_callback(self.world.close)
@@ -302,7 +302,7 @@ class App:
         with listening_at(settings.ssh.listen, "--listen"):
             self.ssh = await start_ssh_server(
                 *split_address(settings.ssh.listen),
-                host_keys=self.host_keys,
+                host_keys=self.data_dir.host_keys,
                 authenticator=authenticator,
                 sessions=SessionRouter(self.ssh_context),
                 limits=AdmissionLimits.from_settings(settings.ssh),
@@ -397,4 +397,4 @@ class App:
 
     def host_fingerprint(self) -> str:
         """Return the SHA-256 fingerprint of the host key."""
-        return compute_fingerprint(self.host_keys[0])
+        return compute_fingerprint(self.data_dir.host_keys[0])

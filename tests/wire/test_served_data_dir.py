@@ -77,6 +77,22 @@ def test_deleted_control_socket_is_made_again(server: Server) -> None:
     assert not path.exists()
 
 
+def test_deleted_host_key_is_written_again(server: Server) -> None:
+    server.owner.does("look")  # so that a client knows the key
+    path = server.data_dir / "ssh_host_ed25519_key"
+    before = server.cli("host-key", "show").stdout
+    path.unlink()
+    wait_until(path.exists)
+    wait_until(lambda: "the host key was deleted, and is written again" in server.log())
+    assert server.cli("host-key", "show").stdout == before
+    assert server.stop() == 0
+    path.unlink()
+    for command in (("show",), ("next",), ("switch", "--now")):
+        refused = server.cli("host-key", *command)
+        assert refused.returncode == 1 and f"{path} is missing: the next start" in refused.stderr
+    assert not list(server.data_dir.glob("ssh_host*"))
+
+
 def test_deleted_database_is_saved_by_backup_and_at_the_stop(server: Server) -> None:
     server.admit(server.stranger("carol"))
     _delete_database(server)

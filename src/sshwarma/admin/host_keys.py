@@ -13,7 +13,7 @@ import structlog
 from sshwarma.admin.owners_in_file import was_logged_in_to
 from sshwarma.common.limits import MIN_HOST_KEY_OVERLAP_SECONDS
 from sshwarma.common.times import format_iso
-from sshwarma.settings import Settings
+from sshwarma.settings import DATABASE_NAME, Settings
 from sshwarma.ssh.transport.host_key import (
     HOST_KEY_FILENAME,
     NEXT_KEY_FILENAME,
@@ -34,11 +34,10 @@ def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     The next one has the time at which it was made, too.
 
     Raises:
-        NotFound: if the server has made no key yet.
+        NotFound: if there is no key.
         Invalid: if a key cannot be used, with the reason.
     """
-    if not (data_dir / HOST_KEY_FILENAME).exists():
-        raise NotFound("There is no host key yet. The server makes it at its first start.")
+    _check_key_exists(data_dir)
     try:
         keys = load_host_keys(data_dir)
     except UnusableKey as error:
@@ -72,7 +71,9 @@ def make_next_key(data_dir: Path) -> dict[str, Any]:
 
     Raises:
         Conflict: if there is one already.
+        NotFound: if the key in use is missing.
     """
+    _check_key_exists(data_dir)
     try:
         create_next_host_key(data_dir)
     except FileExistsError:
@@ -94,8 +95,10 @@ def use_next_key(
 
     Raises:
         Conflict: if there is no next key, or clients cannot have learned it.
+        NotFound: if the key in use is missing.
         Invalid: if it cannot be used; then nothing has changed.
     """
+    _check_key_exists(data_dir)
     try:
         if not at_once:
             _check_overlap(data_dir, announced)
@@ -108,6 +111,23 @@ def use_next_key(
     except UnusableKey as error:
         raise Invalid(str(error)) from error
     return describe_host_keys(data_dir)
+
+
+def _check_key_exists(data_dir: Path) -> None:
+    """Check that there is a key in use.
+
+    Raises:
+        NotFound: if not, with what that means.
+    """
+    path = data_dir / HOST_KEY_FILENAME
+    if path.exists():
+        return
+    if was_logged_in_to(data_dir / DATABASE_NAME):
+        raise NotFound(
+            f"{path} is missing: the next start makes another key, and clients warn of it.",
+            hint="Put the key of this world back, if there is a copy.",
+        )
+    raise NotFound("There is no host key yet. The server makes it at its first start.")
 
 
 def _check_overlap(data_dir: Path, announced: Collection[str] | None) -> None:

@@ -9,6 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Final, Self
 
+import asyncssh
 import structlog
 
 from sshwarma.admin.control_socket import ControlServer, OperationHandler
@@ -18,6 +19,7 @@ from sshwarma.admin.held_database import HeldDatabase
 from sshwarma.admin.start_errors import using_data_dir
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.settings import DATABASE_NAME
+from sshwarma.ssh.transport.host_key import load_host_keys, write_host_key_back
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +43,7 @@ class ServedDataDir:
             make_data_dir_private(path)
             self._lock: DataDirLock = lock_data_dir(path)
         self.database: HeldDatabase | None = None
+        self.host_keys: list[asyncssh.SSHKey] = []  # in use, then those that clients learn
         self._control: ControlServer | None = None
         self._is_lost = False
         self._reported: str | None = None
@@ -62,6 +65,20 @@ class ServedDataDir:
             sqlite3.Error: if it cannot be read.
         """
         self.database = HeldDatabase(database)
+
+    def load_host_keys(self) -> None:
+        """Read the host keys; the one in use stays, if its file is gone.
+
+        Raises:
+            UnusableKey: if one cannot be used; then those of before stay.
+            OSError: if one cannot be written.
+        """
+        self._write_host_key_back()
+        self.host_keys = load_host_keys(self.path)
+
+    def _write_host_key_back(self) -> None:
+        if self.host_keys and write_host_key_back(self.path, self.host_keys[0]):
+            log.warning("the host key was deleted, and is written again", path=str(self.path))
 
     async def open_control(self, operate: OperationHandler) -> None:
         """Listen on the control socket, whose requests `operate` answers."""
@@ -125,6 +142,8 @@ class ServedDataDir:
     async def _make_again(self) -> None:
         if self._lock.replace_file():
             log.warning("the lock file was deleted, and is made again", path=str(self.path))
+        if self._lock.is_in_place():
+            self._write_host_key_back()
         if self._control is None or not self._control.is_listening or not self._lock.is_in_place():
             return
         if await self._control.replace_file():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-import asyncssh
 import structlog
 
 from sshwarma.admin.host_keys import (
@@ -59,10 +58,6 @@ class RunningServer(Protocol):
 
     async def reload(self) -> ReloadReport:
         """Read the settings again."""
-
-    @property
-    def host_keys(self) -> Sequence[asyncssh.SSHKey]:
-        """The key in use, then those that clients learn after a login."""
 
     async def load_host_keys(self) -> None:
         """Use the host keys in the data directory for new connections."""
@@ -185,7 +180,7 @@ async def host_key_switch(
 
     With `at_once`, also if clients cannot have learned it.
     """
-    announced = [compute_fingerprint(key) for key in require_server(server).host_keys[1:]]
+    announced = [compute_fingerprint(key) for key in require_server(server).data_dir.host_keys[1:]]
     use_key = partial(use_next_key, at_once=at_once, announced=announced)
     return await _change_host_keys(world, settings, server, use_key, describe_switched_key)
 

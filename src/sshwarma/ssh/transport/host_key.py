@@ -60,6 +60,19 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     return _read_host_key(path)
 
 
+def write_host_key_back(directory: Path, key: asyncssh.SSHKey) -> bool:
+    """Write the key in use to its file if that is gone; return whether it was.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    path = directory / HOST_KEY_FILENAME
+    if path.exists():
+        return False
+    _write_key(key, path)
+    return True
+
+
 def create_next_host_key(directory: Path) -> None:
     """Create the key that the server will use next.
 
@@ -76,7 +89,7 @@ def switch_host_key(directory: Path) -> None:
     """Make the next key the one in use; keep the old one in a file of its own.
 
     Raises:
-        FileNotFoundError: if there is no next key.
+        FileNotFoundError: if there is no next key, or none in use.
         UnusableHostKey: if it cannot be used; then nothing has changed.
     """
     path, next_path, old = (
@@ -85,8 +98,7 @@ def switch_host_key(directory: Path) -> None:
     if not next_path.exists():
         raise FileNotFoundError(f"{next_path} does not exist.")
     _read_host_key(next_path)
-    if path.exists():
-        _write_draft(old, path.read_bytes()).replace(old)
+    _write_draft(old, path.read_bytes()).replace(old)
     next_path.replace(path)  # at no moment is there no key
 
 
@@ -132,8 +144,12 @@ def compute_fingerprint(key: asyncssh.SSHKey) -> str:
 
 
 def _create_host_key(path: Path) -> None:
-    """Write a new key file atomically, never readable by others."""
-    key = asyncssh.generate_private_key("ssh-ed25519", comment="sshwarma")
+    """Write a new key file."""
+    _write_key(asyncssh.generate_private_key("ssh-ed25519", comment="sshwarma"), path)
+
+
+def _write_key(key: asyncssh.SSHKey, path: Path) -> None:
+    """Write a key file atomically, never readable by others; one that is there stays."""
     draft = _write_draft(path, key.export_private_key("openssh"))
     try:
         # A second server that starts at the same moment may have made one.
