@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import json
 import os
 import resource
 import signal
 from asyncio import StreamWriter
 from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +24,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOX_OPEN_FILES,
     MAX_SANDBOX_PROCESSES,
     MAX_SANDBOX_SIGNALS,
+    MAX_SANDBOXES,
     MAX_WORKSPACE_BYTES,
 )
 from sshwarma.common.processes import end_process
@@ -39,6 +42,10 @@ WATCH_SECONDS: Final = 0.2
 
 FOLDER_SECONDS: Final = 1.0
 """Seconds between two measurements of the files, at least: 10,000 take 50 ms."""
+
+_LOOKERS: Final = ThreadPoolExecutor(MAX_SANDBOXES, "look at a sandbox")
+"""Threads for measurements. Programs can make one last seconds, which must not keep the threads
+that all others of the server share. Python waits for them at its end."""
 
 NICE_LEVEL: Final = 5
 """Niceness: below the server, when both want the processor."""
@@ -181,14 +188,22 @@ class Sandbox:
         next_walk = loop.time() + FOLDER_SECONDS
         while not self._ended.done():
             await asyncio.sleep(WATCH_SECONDS)
-            excess = await asyncio.to_thread(find_excess, self._init, self._folder)
+            excess = await _look(find_excess, self._init, self._folder)
             if not excess and self._folder is not None and loop.time() >= next_walk:
                 start = loop.time()
-                excess = await asyncio.to_thread(find_folder_excess, self._folder)
+                excess = await _look(find_folder_excess, self._folder)
                 next_walk = loop.time() + max(FOLDER_SECONDS, 10 * (loop.time() - start))
             if excess and not self._ended.done():
                 return excess
         return ""
+
+
+async def _look(find: Callable[..., str], *args: object) -> str:
+    """Measure in a thread; what is logged there has the context of this task."""
+    context = contextvars.copy_context()
+    return await asyncio.get_running_loop().run_in_executor(
+        _LOOKERS, lambda: context.run(find, *args)
+    )
 
 
 async def start_sandbox(

@@ -5,6 +5,7 @@ The kernel's own limits hold for each process, or not for root at all; these are
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -27,7 +28,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
-from sshwarma.sandbox.pause import pause
+from sshwarma.sandbox.pause import PauseError, pause
 from sshwarma.sandbox.processes import Usage, measure_processes
 
 _LOOKS: Final = 3
@@ -107,7 +108,7 @@ def _find_process_excess(init: int, device: int | None) -> str:
             time.sleep(_SPAWN_SECONDS)
         elif excess or usage.is_whole:
             return excess
-    with pause(init) as is_paused:
+    with contextlib.suppress(PauseError), pause(init) as is_paused:
         for _ in range(_PAUSED_LOOKS if is_paused else 0):
             usage = measure_processes(init, device)
             if (excess := _judge(usage)) or usage.is_whole:
