@@ -110,10 +110,10 @@ time.sleep(60)
 """
 
 DESCRIPTORS = """
-import os, socket, time
+import os, time
 for _ in range(8):
     if os.fork() == 0:
-        pairs = [socket.socketpair() for _ in range(500)]
+        pipes = [os.pipe() for _ in range(500)]
         time.sleep(60)
 time.sleep(60)
 """

@@ -1505,6 +1505,18 @@ MAX_SANDBOX_FILE_LOCKS: Final = 10_000
 """Locks on files that programs in a sandbox hold: the kernel keeps memory for each, which is
 nobody's, and becomes slow with many."""
 
+MAX_SANDBOX_FILE_WATCHES: Final = 10_000
+"""Files that programs in a sandbox watch with epoll: the kernel keeps memory for each, and counts
+them for the user of the server, who would find none left."""
+
+MAX_SANDBOX_SOCKETS: Final = 1_000
+"""Sockets in the network of a sandbox, with connections that nobody has accepted: the kernel keeps
+233 KB for each, which is nobody's memory."""
+
+MAX_SANDBOX_TCP_SOCKETS: Final = 64
+"""TCP sockets in the network of a sandbox, two a connection: the kernel keeps 4 MB and more for
+each, also after its program has closed it."""
+
 MAX_SANDBOX_SIGNALS: Final = 256
 """Timers and waiting signals in one sandbox: the kernel keeps memory for each, and counts them for
 the user of the server."""

@@ -7,20 +7,26 @@ from parent to child, one whose parent has ended in the meantime would be missed
 from __future__ import annotations
 
 import os
+import select
 import stat
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from sshwarma.common.limits import MAX_SANDBOX_PROCESSES
+from sshwarma.common.limits import MAX_SANDBOX_FILE_WATCHES, MAX_SANDBOX_PROCESSES
 from sshwarma.common.units import KIB
 
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 _GONE: Final = (FileNotFoundError, ProcessLookupError)
 
-_PARTS: Final = ("Pss:", "SwapPss:", "Private_Hugetlb:")
-"""Lines of smaps_rollup: the memory of a process, and its part of what it shares with others."""
+_PARTS: Final = ("Pss:", "SwapPss:", "Private_Hugetlb:", "VmPTE:")
+"""Lines of smaps_rollup and status: the memory of a process, its part of what it shares with
+others, and its page tables."""
+
+_EPOLL: Final = Path("anon_inode:[eventpoll]")
 
 
 @dataclass(slots=True)
@@ -31,6 +37,7 @@ class Usage:
         tasks: processes and threads; counted to just above MAX_SANDBOX_PROCESSES.
         memory: bytes.
         descriptors: open files, sockets and pipes.
+        watches: files that are watched with epoll; counted to just above MAX_SANDBOX_FILE_WATCHES.
         nameless: bytes of open files of a device that have no name any more.
         is_whole: whether no process began or ended meanwhile: one could have passed its memory on
             to another that was not there yet, and have been gone itself when it was looked at.
@@ -39,6 +46,7 @@ class Usage:
     tasks: int = 0
     memory: int = 0
     descriptors: int = 0
+    watches: int = 0
     nameless: int = 0
     is_whole: bool = True
     seen: set[int] = field(default_factory=set)
@@ -101,16 +109,45 @@ def _add_open(usage: Usage, directory: str, device: int | None) -> None:
         except OSError:  # it was closed
             continue
         usage.descriptors += 1
+        if status.st_dev == _find_anonymous_device():
+            _add_watches(usage, directory, number)
         is_nameless = status.st_dev == device and status.st_nlink == 0
         if is_nameless and stat.S_ISREG(status.st_mode) and status.st_ino not in usage.seen:
             usage.seen.add(status.st_ino)
             usage.nameless += 512 * status.st_blocks
 
 
+@cache
+def _find_anonymous_device() -> int:
+    """Return the device of what has no file, such as an epoll."""
+    with select.epoll() as example:
+        return os.fstat(example.fileno()).st_dev
+
+
+def _add_watches(usage: Usage, directory: str, number: int) -> None:
+    """Add what a descriptor watches, if it is an epoll; no more than the limit."""
+    left = MAX_SANDBOX_FILE_WATCHES + 1 - usage.watches
+    try:
+        if left <= 0 or Path(f"{directory}/fd/{number}").readlink() != _EPOLL:
+            return
+        with Path(f"{directory}/fdinfo/{number}").open("rb") as lines:
+            usage.watches += sum(1 for _ in islice(filter(_is_watch, lines), left))
+    except OSError:  # it was closed
+        return
+
+
+def _is_watch(line: bytes) -> bool:
+    return line.startswith(b"tfd:")
+
+
 def _measure_memory(directory: str) -> int | None:
-    """Return the bytes of a process and its part of shared ones; None if it ended."""
+    """Return the bytes of a process and its part of shared ones; None if it ended.
+
+    Page tables belong to a process, but are in no sum of its mappings.
+    """
     try:
         lines = _read(f"{directory}/smaps_rollup").splitlines()
+        lines += _read(f"{directory}/status").splitlines()
     except _GONE:
         return None
     except PermissionError:

@@ -42,6 +42,11 @@ _EVERYWHERE: Final = {
 }  # fmt: skip
 """Calls that have the same number on every machine."""
 
+_LANDLOCK: Final = {
+    "landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446,
+}  # fmt: skip
+"""Calls for rules, in memory of the kernel that is nobody's; the same numbers everywhere."""
+
 _THREAD_FLAGS: Final = 0x10400
 """CLONE_THREAD and CLONE_FILES of `clone`: a thread has the files of its process, or the server
 would have to look at those of each."""
@@ -58,6 +63,9 @@ _OWN_FILES: Final = 2
 
 _IGNORED_OPTIONS: Final = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF and those with FORCE: a call that sets one does nothing, and succeeds."""
+
+_ZERO_COPY: Final = 60
+"""SO_ZEROCOPY: a socket keeps the pages that it sends, and one page its whole huge page."""
 
 _SET_DUMPABLE: Final = 4
 """PR_SET_DUMPABLE of `prctl`: it could hide what a process has opened from the server."""
@@ -99,7 +107,8 @@ _MACHINES: Final = {
         {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72,
          "prctl": 157, "mmap": 9, "close_range": 436},
         {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "semget": 64, "msgget": 68,
-         "mq_open": 240, "vmsplice": 278, "io_setup": 206},
+         "mq_open": 240, "vmsplice": 278, "io_setup": 206,
+         "sendfile": 40, "splice": 275, "tee": 276, **_LANDLOCK},
         (253, 294),
     ),
     "aarch64": (
@@ -107,7 +116,8 @@ _MACHINES: Final = {
         {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25,
          "prctl": 167, "mmap": 222, "close_range": 436},
         {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190,
-         "msgget": 186, "mq_open": 180, "vmsplice": 75, "io_setup": 0},
+         "msgget": 186, "mq_open": 180, "vmsplice": 75, "io_setup": 0,
+         "sendfile": 71, "splice": 76, "tee": 77, **_LANDLOCK},
         (26,),
     ),
 }  # fmt: skip
@@ -189,10 +199,12 @@ def _check_arguments(checked: dict[str, int]) -> list[bytes]:
         _step(_EQUAL, _SET_DUMPABLE, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, checked["setsockopt"], 0, len(_IGNORED_OPTIONS) + 5),
+        _step(_EQUAL, checked["setsockopt"], 0, len(_IGNORED_OPTIONS) + 7),
         _step(_LOAD, _ARGUMENT_OFFSET + 8),
-        _step(_EQUAL, socket.SOL_SOCKET, 0, len(_IGNORED_OPTIONS) + 1),
+        _step(_EQUAL, socket.SOL_SOCKET, 0, len(_IGNORED_OPTIONS) + 3),
         _step(_LOAD, _ARGUMENT_OFFSET + 16),
+        _step(_EQUAL, _ZERO_COPY, 0, 1),
+        _refuse(errno.EPERM),
         *(
             _step(_EQUAL, option, len(_IGNORED_OPTIONS) - n, 0)
             for n, option in enumerate(_IGNORED_OPTIONS)

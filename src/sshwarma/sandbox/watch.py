@@ -18,8 +18,11 @@ from typing import Final
 from sshwarma.common.limits import (
     MAX_SANDBOX_ALL_OPEN_FILES,
     MAX_SANDBOX_FILE_LOCKS,
+    MAX_SANDBOX_FILE_WATCHES,
     MAX_SANDBOX_MEMORY_BYTES,
     MAX_SANDBOX_PROCESSES,
+    MAX_SANDBOX_SOCKETS,
+    MAX_SANDBOX_TCP_SOCKETS,
     MAX_SANDBOX_TEMPORARY_FILES,
     MAX_SANDBOX_TERMINALS,
     MAX_WORKSPACE_BYTES,
@@ -70,7 +73,11 @@ def find_excess(init: int, folder: Path | None = None) -> str:
         root = Path(f"/proc/{init}/root")
         if root.samefile("/"):
             return ""  # it is still being made, and nothing foreign runs in it
-        return _find_kernel_excess(root, folders) or _find_process_excess(init, device)
+        return (
+            _find_kernel_excess(root, folders)
+            or _find_socket_excess(Path(f"/proc/{init}"))
+            or _find_process_excess(init, device)
+        )
     except (FileNotFoundError, ProcessLookupError):
         return ""  # it has ended
 
@@ -92,6 +99,28 @@ def _find_kernel_excess(root: Path, folders: Sequence[str]) -> str:
         if next(islice(locks, MAX_SANDBOX_FILE_LOCKS, None), b""):
             limit = f"{MAX_SANDBOX_FILE_LOCKS:,}"
             return with_limit("it locked too many parts of files", limit)
+    return ""
+
+
+def _find_socket_excess(process: Path) -> str:
+    """Look at the sockets of a network, accepted and open or not.
+
+    In the network of the machine, those of a sandbox are not told from others.
+
+    Raises:
+        FileNotFoundError: if the sandbox has ended.
+    """
+    if (process / "ns/net").samefile("/proc/self/ns/net"):
+        return ""
+    words = (process / "net/sockstat").read_text().split()
+    with contextlib.suppress(FileNotFoundError):  # the machine has no IPv6
+        words += (process / "net/sockstat6").read_text().split()
+    # "sockets: used 3 TCP: inuse 1 orphan 0 ... TCP6: inuse 0 ..."
+    counts = {name: int(words[n + 2]) for n, name in enumerate(words) if name.endswith(":")}
+    if counts["sockets:"] > MAX_SANDBOX_SOCKETS:
+        return with_limit("it opened too many sockets", f"{MAX_SANDBOX_SOCKETS:,}")
+    if counts["TCP:"] + counts.get("TCP6:", 0) > MAX_SANDBOX_TCP_SOCKETS:
+        return with_limit("it opened too many sockets of TCP", MAX_SANDBOX_TCP_SOCKETS)
     return ""
 
 
@@ -125,6 +154,8 @@ def _judge(usage: Usage) -> str:
     # The kernel keeps memory for each socket and pipe.
     if usage.descriptors > MAX_SANDBOX_ALL_OPEN_FILES:
         return with_limit("it opened too many files", f"{MAX_SANDBOX_ALL_OPEN_FILES:,}")
+    if usage.watches > MAX_SANDBOX_FILE_WATCHES:
+        return with_limit("it watched too many files", f"{MAX_SANDBOX_FILE_WATCHES:,}")
     return _SIZE_EXCESS if usage.nameless > MAX_WORKSPACE_BYTES else ""
 
 
