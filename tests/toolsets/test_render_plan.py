@@ -170,6 +170,9 @@ FILES = {"a.py": object(), "docs/b.md": object()}
         ("frame", "port", "8080", 8080),
         ("frame", "url", "http://localhost:8080/x?y=1#z", "http://localhost:8080/x?y=1#z"),
         ("frame", "url", "https://[::1]/", "https://[::1]/"),
+        ("frame", "url", "http://\u0430pple.com/\u0430", "http://xn--pple-43d.com/\u0430"),
+        ("frame", "url", "http://fa\xdf.DE:80/?#", "http://xn--fa-hia.de:80/?#"),
+        ("frame", "url", "http://\uff41.com/", "http://a.com/"),
     ],
 )
 def test_target_of_a_page_has_its_normal_form(
@@ -198,6 +201,15 @@ def test_target_of_a_page_has_its_normal_form(
         ("frame", "url", "http://h/a b", "must have no blanks"),
         ("frame", "url", "http://h\\@evil/", "must have no blanks, control characters or backsl"),
         ("frame", "url", "http://h/" + "x" * 2_048, "is longer than 2048 characters"),
+        (
+            "frame",
+            "url",
+            "http://\u2603.net/",
+            "must have a host that exists: \u2603.net is no name",
+        ),
+        ("frame", "url", "http://\xe4..de/", "must have a host that exists"),
+        ("frame", "url", "http://" + "\xe4" * 70 + ".de/", "must have a host that exists"),
+        ("frame", "url", "http://%D0%B0pple.com/", "must have no % in its host"),
         ("frame", "url", 8080, "url: 8080 must be the address"),
         ("frame", "port", 0, "port: 0 must be a port from 1 to 65535"),
         ("frame", "port", "99999", "must be a port"),

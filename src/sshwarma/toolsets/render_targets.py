@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import idna
+
 from sshwarma.common.shorten import shorten_name
 from sshwarma.sandbox.profile import WORKSPACE
 from sshwarma.workspaces.paths import find_path_problem
@@ -38,16 +40,36 @@ def check_target(
         case "file":
             return _check_file(value, files)
         case "url":
-            problem = find_url_problem(value)
+            return _check_url(value)
         case "port":
             return _check_port(value)
-        case _:
-            problem = ""
-    return (None, problem) if problem else (value, "")
+    return value, ""
 
 
 def find_url_problem(url: Any) -> str:
     """Return why a page cannot be opened, as the rest of a sentence; "" if it can."""
+    return _check_url(url)[1]
+
+
+def _check_url(url: Any) -> tuple[str | None, str]:
+    """Return an address with its host in ASCII, as browsers send it.
+
+    A host in other letters can look like another one: `http://аpple.com/` begins with a Cyrillic а.
+    """
+    if problem := _find_form_problem(url):
+        return None, problem
+    parts = urlsplit(url)
+    if parts.netloc.isascii():
+        return url, ""
+    host, colon, port = parts.netloc.partition(":")
+    try:
+        encoded = idna.encode(host, uts46=True).decode()
+    except UnicodeError:  # the base of what idna raises
+        return None, f"must have a host that exists: {shorten_name(host)} is no name of one"
+    return url.replace(parts.netloc, f"{encoded}{colon}{port}", 1), ""
+
+
+def _find_form_problem(url: Any) -> str:
     must_be = "must be the address of a page, which begins with http:// or https://"
     if not isinstance(url, str):
         return must_be
@@ -64,6 +86,8 @@ def find_url_problem(url: Any) -> str:
         return must_be
     if parts.username is not None or parts.password is not None:
         return "must have no name and password"
+    if "%" in parts.netloc:  # a browser decodes it, and people read another host
+        return "must have no % in its host"
     return ""
 
 
