@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from fnmatch import fnmatchcase
+from itertools import islice
 
 from sshwarma.common.limits import (
     DEFAULT_READ_LINES,
@@ -30,6 +31,7 @@ from sshwarma.workspaces import manifests
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.text_diff import decode_file
+from sshwarma.workspaces.text_lines import count_lines, find_line, iterate_lines
 from sshwarma.workspaces.tree import (
     Changes,
     Entry,
@@ -252,21 +254,19 @@ def _cut_lines(
     path: str, version: str, entry: Entry, text: str, offset: int, limit: int
 ) -> FileText:
     """Return lines of a text, up to the bytes that one reading may have."""
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    if lines[-1] == "":
-        lines.pop()
-    if offset > max(len(lines), 1):
-        raise Invalid(f"offset: the file has {format_count(len(lines), 'line')}.")
+    total = count_lines(text)
+    if offset > max(total, 1):
+        raise Invalid(f"offset: the file has {format_count(total, 'line')}.")
     shown: list[str] = []
     room = MAX_READ_BYTES
-    for line in lines[offset - 1 : offset - 1 + limit]:
-        cut = line[:MAX_READ_LINE_CHARACTERS]
-        left_out = len(line) - len(cut)
+    for start, end in islice(iterate_lines(text, find_line(text, offset)), limit):
+        cut = text[start : min(end, start + MAX_READ_LINE_CHARACTERS)]
+        left_out = end - start - len(cut)
         shown.append(f"{cut}… ({left_out} more characters)" if left_out else cut)
         room -= len(shown[-1].encode()) + 1
         if room < 0:
             break
-    left = len(lines) - (offset - 1) - len(shown)
+    left = total - (offset - 1) - len(shown)
     return FileText(
         path,
         version,
