@@ -225,7 +225,8 @@ class _Walk:
     def _count(self, status: os.stat_result) -> None:
         self._entries += 1
         if stat.S_ISREG(status.st_mode):
-            self._size += status.st_size
+            # Blocks may be beyond the end (`fallocate -n`); one that is not full is no excess.
+            self._size += max(status.st_size, 512 * status.st_blocks - status.st_blksize)
         if self._size > MAX_WORKSPACE_BYTES:
             raise _Excess(_SIZE_EXCESS)
         if self._entries > 2 * MAX_WORKSPACE_ENTRIES:  # folders with files are no entries

@@ -78,6 +78,7 @@ class _Found:
     stamps: dict[str, Stamp] = field(default_factory=dict)
     folders: list[str] = field(default_factory=list)  # each after the one that it is in
     left_out: list[str] = field(default_factory=list)
+    padded: list[str] = field(default_factory=list)  # files with blocks beyond their end
 
 
 class Folder:
@@ -128,6 +129,9 @@ class Folder:
     def snapshot(self) -> Snapshot:
         """Store what the folder contains now.
 
+        A file with blocks beyond its end is taken out, and written again for the next program:
+        to truncate it to the size that it has frees them on some file systems only.
+
         Raises:
             UnusableFolderError: if it has too many files or bytes; nothing is stored then.
             OSError: if the disk is full or fails.
@@ -144,6 +148,9 @@ class Folder:
                     with _open_parent(top, path) as (parent, name):
                         entry = self._store(parent, name, stamp)
                 tree[path] = entry
+            for path in found.padded:
+                self._remove(top, path)
+                del found.stamps[path]
         filled = {above for path in tree for above in list_parents(path)}
         filled |= {above for path in found.folders for above in list_parents(path)}
         tree |= {path: Entry("", FOLDER_MODE) for path in found.folders if path not in filled}
@@ -203,6 +210,8 @@ class Folder:
                     self._walk_folder(child, f"{path}/", found)
             else:
                 found.stamps[path] = _stamp(status)
+                if 512 * status.st_blocks - status.st_blksize > status.st_size:
+                    found.padded.append(path)
             if len(found.stamps) + len(found.folders) > 2 * MAX_WORKSPACE_ENTRIES:
                 raise UnusableFolderError(
                     with_limit("it has too many files", f"{MAX_WORKSPACE_ENTRIES:,}")
