@@ -71,7 +71,7 @@ async def test_response_over_the_limit_fails_only_its_call(hubbed: Hubbed) -> No
     assert huge.text == "A message of the server is too large (limit 4 MiB)."
     assert echo.ending == "result"
     crumbs = await hubbed.call("evil:crumbs")
-    assert crumbs.text == "A message of the server has too many quotes (limit 100000)."
+    assert crumbs.text == "A message of the server has too many values (limit 100000)."
     large = await hubbed.call("evil:big", bytes=4_000_000)
     assert (large.ending, len(large.text)) == ("result", 4_000_000)
     (row,) = await hubbed.world.last_rows("lobby", 1)

@@ -711,9 +711,9 @@ MAX_CHARACTERS_PER_OUTPUT_TOKEN: Final = 10
 """Characters of an answer for each token that it may have: a server that ignores the limit of
 tokens is stopped there."""
 
-MAX_STREAMED_CALLS: Final = 1_000
+MAX_STREAMED_CALLS: Final = 64
 """Tool calls of one step that a provider may send; more end the turn. A damaged stream can name new
-calls without end."""
+calls without end, each takes a millisecond in which everyone waits, and few are carried out."""
 
 MAX_EVENT_BYTES: Final = 8 * MIB
 """Bytes of one event of a provider's response; a larger one ends the turn. It is held in memory
@@ -1275,9 +1275,6 @@ listing of tools, which refuses their tool; other answers are refused. The parse
 MAX_SERVER_MESSAGE_BYTES: Final = 4 * MIB
 """Bytes of one message of a server: it is held in memory, and read while everyone waits."""
 
-MAX_SERVER_MESSAGE_QUOTES: Final = 100_000
-"""Quotes in one message: many small parts cost the loop more than one long text."""
-
 MAX_JUNK_LINES: Final = 1_000
 """Lines in a row that are no MCP messages; then the program is stopped. It may print for ever, and
 was probably never an MCP server."""
@@ -1330,6 +1327,15 @@ MCP_ADD_WAIT_SECONDS: Final = 30.0
 the others go on starting."""
 
 # MCP clients and the web
+
+MAX_JSON_VALUES: Final = 100_000
+"""Values of one message of JSON from strangers: of MCP servers and clients, requests to the API,
+tools of toolsets, providers of models. Each comma and each beginning of a list or object counts,
+outside of strings. Everyone waits while a message is parsed: about 30 ms at the limit."""
+
+MAX_JSON_NUMBER_DIGITS: Final = 400
+"""Digits in a row of a number in such a message: the time to read a number grows with their square.
+A number of double precision has 309 before its point."""
 
 MAX_CLIENT_MESSAGE_BYTES: Final = 4 * MIB
 """Bytes of one message of an MCP client, over HTTP and over a channel: it is held in memory, and

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import Any, Final
 
 import httpx2
 
-from sshwarma.common.limits import MAX_EVENT_BYTES
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size
+from sshwarma.common.limits import MAX_EVENT_BYTES, MAX_STREAMED_CALLS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
 from sshwarma.models.stream_errors import StreamDamaged
+
+_CALL_PLACES: Final = (("choices", "delta", "tool_calls"), ("candidates", "content", "parts"))
+"""Where an event has a list of calls: of an API as OpenAI's, and of Google's. Others send one."""
 
 _JSON_TYPES = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
 
@@ -124,7 +129,10 @@ class EventCheck:
         if not data.strip() or data.startswith(b"[DONE]"):
             return
         try:
+            check_json_size(data)
             value = json.loads(data)
+        except JsonTooLarge as error:
+            raise StreamDamaged(f"an event {error}") from None
         except ValueError as error:
             if is_end:
                 raise StreamDamaged("it ended in the middle of an event") from None
@@ -134,3 +142,17 @@ class EventCheck:
         if not isinstance(value, dict):
             kind = _JSON_TYPES.get(type(value), "a number")
             raise StreamDamaged(f"an event is {kind}, not a JSON object")
+        if _count_calls(value) > MAX_STREAMED_CALLS:  # before the SDK works on each
+            raise StreamDamaged(with_limit("it has too many tool calls", MAX_STREAMED_CALLS))
+
+
+def _count_calls(event: dict[str, Any]) -> int:
+    """Count the tool calls, or parts of other kinds, that an event of one API or the other has."""
+    count = 0
+    for place, inner, name in _CALL_PLACES:
+        answers = event.get(place)
+        for answer in answers if isinstance(answers, list) else ():
+            delta = answer.get(inner) if isinstance(answer, dict) else None
+            calls = delta.get(name) if isinstance(delta, dict) else None
+            count += len(calls) if isinstance(calls, list) else 0
+    return count

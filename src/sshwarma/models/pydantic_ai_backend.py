@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
+from sshwarma.common.json_guard import check_json_size
 from sshwarma.common.shorten import shorten_text
 from sshwarma.models.backend import (
     AnswerCut,
@@ -349,6 +350,8 @@ def _parse_tool_call(part: ToolCallPart, names: set[str]) -> ToolCall:
     name = collapse_repeated_name(part.tool_name, names)
     arguments: Any
     try:
+        if isinstance(part.args, str):
+            check_json_size(part.args)
         arguments = part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError, TypeError) as error:
         detail = shorten_text(" ".join(str(error).split()))

@@ -26,6 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size
 from sshwarma.common.limits import (
     HTTP_BODY_TIMEOUT_SECONDS,
     MAX_API_REQUESTS_PER_AGENT,
@@ -330,7 +331,10 @@ class HttpApi:
         async for chunk in _read_body(request, limit):
             body += chunk
         try:
+            check_json_size(body)
             arguments = json.loads(body or b"{}")
+        except JsonTooLarge as error:
+            raise Invalid(f"The request body {error}.") from error
         except (ValueError, RecursionError) as error:
             raise Invalid(
                 f"The request body is not JSON: {describe_json_error(error)}.",

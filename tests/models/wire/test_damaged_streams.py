@@ -284,5 +284,5 @@ def test_flood_of_calls_is_given_up() -> None:
     call = PartStartEvent(index=0, part=ToolCallPart(tool_name="look", args="{}"))
     for _ in range(MAX_STREAMED_CALLS):
         assert not counter.exceeds_limit(call)
-    with pytest.raises(StreamDamaged, match=r"too many tool calls \(limit 1000\)"):
+    with pytest.raises(StreamDamaged, match=r"too many tool calls \(limit 64\)"):
         counter.exceeds_limit(call)

@@ -24,6 +24,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size
 from sshwarma.common.limits import MAX_CLIENT_MESSAGE_BYTES, MAX_UNSENT_ANSWER_BYTES
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.verbs.line_rate import LineRateLimiter
@@ -67,7 +68,11 @@ class MessageStream:
             if not line.strip():
                 continue
             try:
+                check_json_size(line)
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except JsonTooLarge as error:
+                await self._send_error(INVALID_REQUEST, f"The message {error}.")
+                continue
             except ValidationError:
                 await self._send_error(PARSE_ERROR, "Not a JSON-RPC message.")
                 continue

@@ -6,20 +6,25 @@ schema. So the deepest values are left out of a listing; their tool is refused l
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Final
 
 from mcp_types import ErrorData, JSONRPCError, JSONRPCMessage, JSONRPCResponse
 from mcp_types import jsonrpc_message_adapter as adapter
+from typing_extensions import override
 
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size
 from sshwarma.common.limits import MAX_SERVER_MESSAGE_DEPTH
 from sshwarma.common.messages import with_limit
 
 ANSWER_REFUSED_CODE: Final = -32_097
 """Error code of our own for a response that was rejected; not a code of the server's."""
 
-MAX_CUT_CONTAINERS: Final = 200_000
-"""Objects and lists of a message whose depth is counted: 0.1 s, in which everyone waits."""
+EDGE_BYTES: Final = 512
+"""Bytes of each end of a refused message in which its id is looked for."""
+
+_ID_PATTERN: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")')
 
 # A string ends at its quote or with the message, so that no text is searched twice.
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
@@ -32,8 +37,10 @@ class DeepMessageReader:
         """Return the message of a text; a deep response becomes an error response.
 
         Raises:
+            JsonTooLarge: if the text has too many values.
             ValueError: if the text is not a message.
         """
+        check_json_size(data)
         try:
             return adapter.validate_json(data, by_name=by_name)
         except ValueError:
@@ -48,10 +55,33 @@ class DeepMessageReader:
         return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
 
 
+class HttpMessageReader(DeepMessageReader):
+    """Parses messages of responses, of which one that is too large becomes an error response."""
+
+    @override
+    def validate_json(self, data: str | bytes, *, by_name: bool = False) -> JSONRPCMessage:
+        try:
+            return super().validate_json(data, by_name=by_name)
+        except JsonTooLarge as error:
+            whole = data.encode() if isinstance(data, str) else data
+            problem = f"A message of the server {error}"
+            refusal = refuse_message((whole[:EDGE_BYTES], whole[-EDGE_BYTES:]), problem)
+            if refusal is None:
+                raise
+            return refusal
+
+
+def refuse_message(edges: tuple[bytes, bytes], problem: str) -> JSONRPCError | None:
+    """Return the error response to a rejected response, if its edges show the id."""
+    request_id = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
+    if request_id is None or b'"method"' in edges[0]:
+        return None
+    error = ErrorData(code=ANSWER_REFUSED_CODE, message=f"{problem}.")
+    return JSONRPCError(jsonrpc="2.0", id=json.loads(request_id[1]), error=error)
+
+
 def cut_deep_json(data: bytes) -> bytes | None:
     """Replace values that are too deep by null; return None if none is."""
-    if data.count(b"{") + data.count(b"[") > MAX_CUT_CONTAINERS:
-        return None
     pieces: list[bytes] = []
     depth = kept_from = 0
     for token in _TOKEN.finditer(data):

@@ -45,14 +45,14 @@ from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sdk import http
 from sshwarma.mcp.client.sdk.bearer import BearerAuth
 from sshwarma.mcp.client.sdk.channel_transport import channel_transport
-from sshwarma.mcp.client.sdk.deep_messages import DeepMessageReader
+from sshwarma.mcp.client.sdk.deep_messages import HttpMessageReader
 from sshwarma.mcp.client.sdk.elicitation_form import ask_user
 from sshwarma.mcp.client.sdk.session import McpSession
 from sshwarma.mcp.client.sdk.stdio import program_transport, sandbox_transport
 from sshwarma.mcp.line_stream import LineStream
 from sshwarma.settings import McpSettings
 
-read_http_messages_with(DeepMessageReader())
+read_http_messages_with(HttpMessageReader())
 
 CLIENT_INFO: Final = types.Implementation(name="sshwarma", version=version("sshwarma"))
 

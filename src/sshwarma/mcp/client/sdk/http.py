@@ -15,11 +15,8 @@ import httpcore2
 import httpx2
 from typing_extensions import override
 
-from sshwarma.common.limits import (
-    MAX_SERVER_MESSAGE_BYTES,
-    MAX_SERVER_MESSAGE_QUOTES,
-    MCP_CONNECT_TIMEOUT_SECONDS,
-)
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size
+from sshwarma.common.limits import MAX_SERVER_MESSAGE_BYTES, MCP_CONNECT_TIMEOUT_SECONDS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
 from sshwarma.mcp.client.address import (
@@ -29,7 +26,6 @@ from sshwarma.mcp.client.address import (
     resolve_host,
 )
 from sshwarma.mcp.client.sdk._httpx import GuardedTransport
-from sshwarma.mcp.client.sdk.stdio import count_quotes
 from sshwarma.mcp.client.throttle import Throttle
 
 MAX_ADDRESSES: Final = 4
@@ -118,9 +114,10 @@ class CheckedTransport(GuardedTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """Response body that fails over a limit of bytes or quotes.
+    """Response body that fails over a limit of bytes, or of values if it is no event stream.
 
-    An event stream that answers no request (GET) has no limit of length.
+    Events are checked one by one where they are parsed. An event stream that answers no request
+    (GET) has no limit of length.
     """
 
     def __init__(self, inner: httpx2.AsyncByteStream, method: str, *, events: bool) -> None:
@@ -132,25 +129,24 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._max_bytes = max_bytes if answers else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = quotes = 0
+        size = 0
+        body = bytearray()
         async for chunk in self._inner:
             size += len(chunk)
-            if self._events and (b"\n\n" in chunk or b"\r\n\r\n" in chunk):
-                quotes = 0  # a new event begins
-            quotes += count_quotes(chunk)
-            if self._max_bytes is not None and quotes > MAX_SERVER_MESSAGE_QUOTES:
-                raise ResponseTooLong(
-                    with_limit(
-                        "A message of the response has too many quotes", MAX_SERVER_MESSAGE_QUOTES
-                    )
-                    + "."
-                )
             if self._max_bytes is not None and size > self._max_bytes:
                 size_limit = f"{self._max_bytes // MIB} MiB"
                 raise ResponseTooLong(f"{with_limit('The response is too large', size_limit)}.")
             if self._events:
                 await self._flow.acquire(_count_events(chunk), len(chunk))
-            yield chunk
+                yield chunk
+            else:
+                body += chunk
+        if not self._events:  # the SDK parses the whole body, some kinds in places of its own
+            try:
+                check_json_size(body)
+            except JsonTooLarge as error:
+                raise ResponseTooLong(f"The response {error}.") from None
+            yield bytes(body)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

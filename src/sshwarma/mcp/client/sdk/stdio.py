@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import re
 import shutil
 import signal
 from asyncio.subprocess import PIPE, Process
@@ -22,21 +20,17 @@ from typing import Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import ErrorData, JSONRPCError
 
 from sshwarma.common.finish import finish
-from sshwarma.common.limits import (
-    MAX_JUNK_LINES,
-    MAX_SERVER_MESSAGE_BYTES,
-    MAX_SERVER_MESSAGE_QUOTES,
-)
+from sshwarma.common.json_guard import JsonTooLarge
+from sshwarma.common.limits import MAX_JUNK_LINES, MAX_SERVER_MESSAGE_BYTES
 from sshwarma.common.messages import with_limit
 from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
-from sshwarma.mcp.client.sdk.deep_messages import ANSWER_REFUSED_CODE, DeepMessageReader
+from sshwarma.mcp.client.sdk.deep_messages import EDGE_BYTES, DeepMessageReader, refuse_message
 from sshwarma.mcp.client.shebang import find_missing_interpreter
 from sshwarma.mcp.client.throttle import Throttle
 from sshwarma.sandbox.run import Sandbox
@@ -55,8 +49,6 @@ LAST_OUTPUT_SECONDS: Final = 1.0
 """Seconds to wait for the last output and the status of a program that exited."""
 
 READ_BYTES: Final = 64 * KIB
-EDGE_BYTES: Final = 512
-_ID_PATTERN: Final = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,100}")')
 
 _READER: Final = DeepMessageReader()
 
@@ -312,22 +304,14 @@ def parse_message(
         )
     if not line.strip():
         return None
-    if count_quotes(line) > MAX_SERVER_MESSAGE_QUOTES:
-        return _make_refusal(
-            (line[:EDGE_BYTES], line[-EDGE_BYTES:]),
-            with_limit("A message of the server has too many quotes", MAX_SERVER_MESSAGE_QUOTES),
-            log_buffer,
-        )
     try:
         return SessionMessage(_READER.validate_json(line))
+    except JsonTooLarge as error:
+        edges = line[:EDGE_BYTES], line[-EDGE_BYTES:]
+        return _make_refusal(edges, f"A message of the server {error}", log_buffer)
     except ValueError:
         log_buffer.append(f"not a message: {line[:200].decode('utf-8', 'replace')}")
         return None
-
-
-def count_quotes(data: bytes) -> int:
-    """Count the quotes that delimit strings, without escaped ones."""
-    return data.count(b'"') - data.count(b'\\"')
 
 
 def _make_refusal(
@@ -335,11 +319,8 @@ def _make_refusal(
 ) -> SessionMessage | None:
     """Build the error response to a rejected message, if its edges show the id."""
     log_buffer.append(f"{problem}: {edges[0][:200].decode('utf-8', 'replace')}")
-    request_id = _ID_PATTERN.search(edges[0]) or _ID_PATTERN.search(edges[1])
-    if request_id is None or b'"method"' in edges[0]:
-        return None
-    error = ErrorData(code=ANSWER_REFUSED_CODE, message=f"{problem}.")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=json.loads(request_id[1]), error=error))
+    refusal = refuse_message(edges, problem)
+    return None if refusal is None else SessionMessage(refusal)
 
 
 async def _write_stdin(

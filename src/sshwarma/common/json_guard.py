@@ -1,0 +1,58 @@
+"""Check of JSON of strangers before it is parsed.
+
+A parser of JSON, and what works on the values then, hold the interpreter, also in a thread: a few
+megabytes of small values stop everybody for seconds. So values are counted first, in the bytes.
+A text costs little, however long it is: what is inside of strings does not count.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sshwarma.common.limits import MAX_JSON_NUMBER_DIGITS, MAX_JSON_VALUES
+from sshwarma.common.messages import with_limit
+
+_DIGITS_AS_ZEROS: Final = bytes(ord("0") if chr(code) in "0123456789" else 0 for code in range(256))
+_LONG_NUMBER: Final = b"0" * (MAX_JSON_NUMBER_DIGITS + 1)
+
+
+class JsonTooLarge(ValueError):
+    """JSON with too many values, or with too long a number. The message is a clause: it "has" one.
+
+    Attributes:
+        reason: The same for the end of a sentence: "too many values (limit 100000)".
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"has {reason}")
+        self.reason = reason
+
+
+def check_json_size(data: bytes | bytearray | str, limit: int = MAX_JSON_VALUES) -> None:
+    """Refuse JSON that would take too long to parse; whether it is JSON is not checked.
+
+    Commas and the beginnings of lists and objects are counted, so a list or object counts as two
+    values at most. The check of 4 MB takes at most 20 ms.
+
+    Raises:
+        JsonTooLarge: if it has too many values, or a number with too many digits.
+    """
+    text = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    has_many_values = _count_values(text) > limit
+    has_long_number = _LONG_NUMBER in text.translate(_DIGITS_AS_ZEROS)
+    if not has_many_values and not has_long_number:
+        return
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Each comma or bracket has a key and a string behind it at most, of two quotes each.
+    if has_many_values and text.count(b'"') > 4 * (limit + 1):
+        raise JsonTooLarge(with_limit("too many values", limit))
+    text = b'"'.join(text.split(b'"', 4 * (limit + 1))[::2])
+    if _count_values(text) > limit:
+        raise JsonTooLarge(with_limit("too many values", limit))
+    if has_long_number and _LONG_NUMBER in text.translate(_DIGITS_AS_ZEROS):
+        raise JsonTooLarge(with_limit("a number with too many digits", MAX_JSON_NUMBER_DIGITS))
+
+
+def _count_values(text: bytes | bytearray) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
