@@ -90,6 +90,16 @@ async def test_body_over_the_limit_is_refused(served: Served) -> None:
     assert (await post(served, b"x" * 5_000_000)).status_code == 401
 
 
+async def test_body_with_too_many_values_is_refused(served: Served) -> None:
+    token = await served.newcomer("ann")
+    for headers in ({}, {"MCP-Protocol-Version": "2026-07-28"}):
+        answer = await post(served, b"[" + b"{}," * 300_000 + b"1]", token, **headers)
+        assert answer.status_code == 413
+        expected = "The request body has too many values (limit 100000)."
+        assert answer.json()["error"]["message"] == expected
+    assert (await post(served, HELLO, token)).status_code == 200
+
+
 RUBBISH = [
     b"", b"{", b"[]", b"null", b"7", b'"x"', b"\xff\xfe", b"[" * 100_000,
     b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', b'{"jsonrpc": "2.0", "id": {}}',

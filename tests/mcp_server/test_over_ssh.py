@@ -139,6 +139,15 @@ def test_line_over_the_limit_is_refused(alice: Person) -> None:
     assert "at most 4194304 bytes" in answers[None]["error"]["message"]
 
 
+def test_message_with_too_many_values_is_refused_alone(alice: Person) -> None:
+    many = b'{"jsonrpc":"2.0","method":"x","params":{"x":[' + b"[]," * 290_000 + b"1]}}\n"
+    done = alice.run("mcp", lines(HELLO, READY, many, call(2, "who")))
+    answers = {answer["id"]: answer for answer in map(json.loads, done.lines) if "id" in answer}
+    refusal = "The message has too many values (limit 100000)."
+    assert answers[None]["error"]["message"] == refusal
+    assert "result" in answers[2], "the connection goes on"
+
+
 def test_long_lines_pass_in_both_directions(alice: Person, room: str) -> None:
     text = "long " * 3_000
     says = [call(number, "say", text=text) for number in range(10, 20)]

@@ -251,6 +251,25 @@ def test_event_that_never_ends_is_given_up(line: bytes) -> None:
     assert MAX_EVENT_BYTES <= sent <= 2 * MAX_EVENT_BYTES
 
 
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (b'{"x": [' + b"[]," * 300_000 + b"1]}", r"an event has too many values"),
+        (b'{"x": [' + b"9" * 4_000 + b"]}", r"an event has a number with too many digits"),
+        (b'{"choices": [{"delta": {"tool_calls": [' + b"{}," * 899 + b"{}]}}]}", "64"),
+        (b'{"candidates": [{"content": {"parts": [' + b"{}," * 899 + b"{}]}}]}", "64"),
+    ],
+)
+def test_event_that_takes_long_to_read_is_given_up(event: bytes, reason: str) -> None:
+    with pytest.raises(StreamDamaged, match=reason):
+        EventCheck().feed(b"data: " + event + b"\n\n")
+
+
+def test_event_whose_lists_have_another_form_is_left_to_the_sdk() -> None:
+    for event in (b'{"choices": 1}', b'{"choices": [1, {"delta": 2}]}', b'{"candidates": [null]}'):
+        EventCheck().feed(b"data: " + event + b"\n\n")
+
+
 def test_long_event_in_small_chunks_is_read() -> None:
     check = EventCheck()
     check.feed(b'data: {"a": "')
