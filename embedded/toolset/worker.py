@@ -86,13 +86,14 @@ class Worker:
             metadata = vars(found.function).get(runtime.TOOL_ATTRIBUTE) or runtime.ToolMetadata()
             described = metadata.description or found.description
             confirms = tool.get("requires_confirmation", metadata.requires_confirmation)
+            title = tool.get("title") or metadata.name
             listed.append(
                 {
                     "name": tool["id"],
-                    "title": tool.get("title") or metadata.name,
+                    **({"title": title} if title else {}),
                     "description": tool.get("description", described),
                     "inputSchema": found.schema,
-                    "_meta": {"requires_confirmation": confirms},
+                    **({} if confirms is None else {"_meta": {"requires_confirmation": confirms}}),
                 }
             )
         warnings += find_unlisted(functions, top)

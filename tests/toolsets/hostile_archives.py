@@ -197,7 +197,7 @@ def _of_the_whole() -> Iterator[tuple[str, bytes, str]]:
     locator = struct.pack("<4sIQI", b"PK\x06\x07", 0, 0, 1)
     zip64 = replace(good, in_directory=record + locator)
     yield "records of zip64", zip64.write(), "more than its"
-    yield "32 MiB", data + bytes(32 << 20), "at most 33554432 bytes"
+    yield "32 MiB", data + bytes(32 << 20), "at most 32 MiB (33,554,432 bytes"
 
 
 def refused() -> dict[str, tuple[bytes, str]]:

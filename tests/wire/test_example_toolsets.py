@@ -157,12 +157,14 @@ tools:
 
 
 def test_renderer_says_what_it_cannot_show(house: Server, ann: Person) -> None:
-    code = "def give(value: str):\n    return {'rows': [1, 2]}\n"
+    code = "def give(value: str):\n    print('gave')\n    return {'rows': [1, 2]}\n"
     done = house.owner.run("toolset import", pack({"toolset.yaml": PAGES, "m.py": code}), "-T")
     assert done.status == 0, done
     ann.does("equip room pages:*")
     listed = ann.does("run pages:listed value=x")
-    assert listed.count('"rows"') == 1
+    assert listed.count('"rows"') == 1 and listed.endswith("printed:\n  gave\n"), listed
+    saved = house.owner.run("toolset export pages", b"", "-tt").out
+    assert "ssh HOST toolset export pages > FILE  saves it" in saved
     gone = ann.does("run pages:gone value=no.py")
     assert "renderer: file: no.py is not a file of the room" in gone
     assert "open in workspace" not in gone

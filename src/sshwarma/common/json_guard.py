@@ -17,7 +17,9 @@ _LONG_NUMBER: Final = b"0" * (MAX_JSON_NUMBER_DIGITS + 1)
 
 
 class JsonTooLarge(ValueError):
-    """JSON with too many values, or with too long a number. The message is a clause: it "has" one.
+    """JSON with too many values, or with too long a number.
+
+    The message is a clause: it "has" one.
 
     Attributes:
         reason: The same for the end of a sentence: "too many values (limit 100000)".
@@ -29,7 +31,9 @@ class JsonTooLarge(ValueError):
 
 
 def check_json_size(data: bytes | bytearray | str, limit: int = MAX_JSON_VALUES) -> None:
-    """Refuse JSON that would take too long to parse; whether it is JSON is not checked.
+    """Refuse JSON that would take too long to parse.
+
+    Whether it is JSON is not checked.
 
     Commas and the beginnings of lists and objects are counted, so a list or object counts as two
     values at most. The check of 4 MB takes at most 20 ms.

@@ -147,7 +147,7 @@ class EventCheck:
 
 
 def _count_calls(event: dict[str, Any]) -> int:
-    """Count the tool calls, or parts of other kinds, that an event of one API or the other has."""
+    """Count the tool calls, or parts of other kinds, that an event has."""
     count = 0
     for place, inner, name in _CALL_PLACES:
         answers = event.get(place)

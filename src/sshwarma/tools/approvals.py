@@ -95,6 +95,11 @@ class WaitingApproval:
     turn_id: str | None = None
     call_id: str | None = None
 
+    @property
+    def question(self) -> str:
+        """What is asked, which the room reads."""
+        return f"asks to run {self.tool}:\n{write_arguments(self.arguments)}"
+
     def append_notice(
         self,
         tx: Change,
@@ -270,11 +275,11 @@ class Approvals:
         await finish(record())  # an answer that is recorded counts, though its request is gone
 
     async def _ask(self, caller: Caller, waiting: WaitingApproval) -> None:
-        text = f"asks to run {waiting.tool}:\n{write_arguments(waiting.arguments)}"
-
         def work(tx: Change) -> None:
             calls.set_call_status(tx, waiting.call_id, "pending")
-            waiting.append_notice(tx, text, caller.agent.id, {APPROVAL_KEY: waiting.number})
+            waiting.append_notice(
+                tx, waiting.question, caller.agent.id, {APPROVAL_KEY: waiting.number}
+            )
 
         await self._world.change(work)
 

@@ -14,6 +14,16 @@ PROVIDER_KEY: Final = "runs"
 """The key of a tool's metadata that names its provider; the default is its namespace's id."""
 
 
+_PRINTED: Final = "\n\nprinted:\n"
+"""Between the text of a result and what the tool printed."""
+
+
+def find_printed(text: str) -> str:
+    """Return what a tool printed, from the full text of its result; "" if nothing."""
+    _, mark, printed = text.rpartition(_PRINTED)
+    return printed if mark else ""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """A provider's result: text for people and models, and any structured value.
@@ -36,9 +46,8 @@ class ToolResult:
         """The printed lines and the text."""
         if not self.printed_lines:
             return self.text
-        return "\n".join(
-            (self.text, "", "printed:", *self.printed_lines) if self.text else self.printed_lines
-        )
+        printed = "\n".join(self.printed_lines)
+        return f"{self.text}{_PRINTED}{printed}" if self.text else printed
 
 
 class ToolProvider(Protocol):

@@ -25,6 +25,7 @@ from sshwarma.common.limits import (
     MAX_COMPRESSION_RATIO,
 )
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.units import MIB
 from sshwarma.toolsets.paths import find_bundle_path_problem, fold_path
 from sshwarma.workspaces.paths import list_parents
 from sshwarma.world.errors import Invalid
@@ -113,12 +114,20 @@ def _show(name: str | bytes) -> str:
     return repr(shorten_name(text))
 
 
+def check_archive_size(size: int) -> None:
+    """Check the bytes of an archive.
+
+    Raises:
+        InvalidArchive: if there are too many.
+    """
+    if size > MAX_ARCHIVE_BYTES:
+        limit = f"{MAX_ARCHIVE_BYTES // MIB} MiB ({MAX_ARCHIVE_BYTES:,} bytes; got {size:,})"
+        raise InvalidArchive(f"The archive must have at most {limit}.")
+
+
 def _find_directory(data: bytes) -> tuple[int, int]:
     """Return the offset of the directory and the number of its entries."""
-    if len(data) > MAX_ARCHIVE_BYTES:
-        raise InvalidArchive(
-            f"The archive must have at most {MAX_ARCHIVE_BYTES} bytes (got {len(data)})."
-        )
+    check_archive_size(len(data))
     if not data.startswith(LOCAL_MARK):
         raise InvalidArchive(
             "The archive must begin with the header of a file: this is no ZIP archive, an empty"

@@ -140,7 +140,7 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
             f"This question took the place of another just now: {waiting.tool}.",
             hint=next_call("If you have read it: {}", "allow", number=waiting.number),
         )
-    text = write_arguments(waiting.arguments)
+    text = waiting.question  # all of it, as the room reads it
     if text != cut_long_text(text) and caller.agent.id not in waiting.read_by:
         raise Conflict(
             f"The arguments of {waiting.tool} are longer than what the question shows.",

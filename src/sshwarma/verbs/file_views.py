@@ -234,6 +234,7 @@ class FileDownload:
     size: int
     sha256: str
     blob: Annotated[SkipJsonSchema[Path], Field(exclude=True)]
+    saved_by: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
 
 
 @view_for_reader(FileDownload)
@@ -241,7 +242,7 @@ def draw_file_download(result: FileDownload, reader: Reader) -> Block:
     """Draw the size of a file, where its bytes cannot be written."""
     return block(
         line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, write_ssh_command("file get", path=result.path)),
+        *_draw_get_hint(reader, result.saved_by or write_ssh_command("file get", path=result.path)),
     )
 
 

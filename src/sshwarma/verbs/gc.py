@@ -140,7 +140,7 @@ def draw_unused_files(result: UnusedFiles, reader: Reader) -> Block:
     """Draw how much space unused contents take, or took."""
     done = "Deleted" if result.acted else "Would delete"
     contents = format_count(result.count, "content")
-    text = f"{done} {contents} of files, {format_size(result.size)}."
+    text = f"{done} {contents} of files, {format_size(result.size)}. Those of the last hour stay."
     return block(line(add_next_call(text, result.next, reader), hang=2))
 
 
@@ -153,8 +153,9 @@ def draw_unused_files(result: UnusedFiles, reader: Reader) -> Block:
 async def collect_files(caller: Caller, *, yes: Flag = False) -> UnusedFiles:
     """Find contents of files that no version names, and delete them.
 
-    They are of uploads that were refused. Versions are kept, and so is what the copies of worlds
-    name that upgrades and restores left in the data directory.
+    They are of uploads and imports that were refused. Those of the last hour stay, for they may be
+    of work that goes on. Versions are kept, and so is what the copies of worlds name that upgrades
+    and restores left in the data directory.
 
     Args:
         yes: delete them; without this they are only counted.

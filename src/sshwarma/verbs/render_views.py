@@ -13,6 +13,7 @@ from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Line, Table, line, text_lines
+from sshwarma.tools.provider import find_printed
 from sshwarma.verbs.rendered_file import read_content
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
@@ -27,7 +28,11 @@ def draw_rendered_text(
     """
     rendered = draw_render_plan(plan, reader, value) if plan else []
     has_content = read_content(plan) is not None
-    if rendered and (has_content or not text):
+    if rendered and has_content:
+        if printed := find_printed(text):
+            rendered += [line(("dim", "  printed:")), *text_lines(printed, indent=2)]
+        return rendered
+    if rendered and not text:
         return rendered
     return [*text_lines(text, indent=2), *rendered]
 

@@ -14,7 +14,7 @@ from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.services import services_of
 from sshwarma.toolsets import records
-from sshwarma.toolsets.archive import MANIFEST_PATH
+from sshwarma.toolsets.archive import MANIFEST_PATH, check_archive_size
 from sshwarma.toolsets.export import write_archive
 from sshwarma.toolsets.manifest_reading import check_manifest
 from sshwarma.toolsets.servers import Allowed
@@ -32,7 +32,6 @@ from sshwarma.verbs.toolset_views import (
     ToolsetTool,
 )
 from sshwarma.verbs.views import Confirmation, format_count
-from sshwarma.workspaces.workspace import check_file_size
 from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
@@ -207,11 +206,11 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
     export = await asyncio.to_thread(write_archive, manifest, contents)
     entry = await services.workspaces.store(export.data)
     file_name = f"{space.label}-{manifest.version}.zip"
+    saved_by = write_ssh_command("toolset export", name=space.label)
     if caller.wants_bytes:
         path = await asyncio.to_thread(blobs.check, entry.sha256)
-        return FileDownload(file_name, entry.size, entry.sha256, path)
+        return FileDownload(file_name, entry.size, entry.sha256, path, saved_by)
     encoded = base64.b64encode(export.data).decode()
-    saved_by = write_ssh_command("toolset export", name=space.label)
     return FileData(file_name, entry.size, entry.sha256, encoded, saved_by)
 
 
@@ -290,10 +289,10 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
     if caller.upload is not None:
         if archive is not None or encoded:
             raise Invalid("archive: must not be given with piped input.")
-        check_file_size(caller.upload.size)
-        workspaces = services_of(caller).workspaces
+        check_archive_size(caller.upload.size)
         where = "a pipe" if caller.door == "ssh" else "a request"
-        return await workspaces.read(await workspaces.finish_upload(caller.upload)), where
+        # It is not stored: a refused one would stay until contents without a use are deleted.
+        return await asyncio.to_thread(caller.upload.read), where
     if archive is None:
         raise empty_error("archive", hint=_hint_at_pipe("FILE.zip"))
     if not encoded:

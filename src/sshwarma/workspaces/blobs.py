@@ -234,6 +234,11 @@ class Upload:
         self._digest.update(data)
         self.size += len(data)
 
+    def read(self) -> bytes:
+        """Return what was written, without storing it."""
+        with reporting_errors():
+            return self._path.read_bytes()
+
     def finish(self) -> str:
         """Store the content; return its hash."""
         sha256 = self._digest.hexdigest()

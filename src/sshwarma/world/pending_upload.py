@@ -13,6 +13,10 @@ class PendingUpload(Protocol):
         """Its bytes."""
         ...
 
+    def read(self) -> bytes:
+        """Return it without storing it, after the last part. Blocks."""
+        ...
+
     def finish(self) -> str:
         """Store it; return its SHA-256. Blocks."""
         ...

@@ -1,4 +1,4 @@
-"""Exchange of one HTTP request of an MCP client: its body, and the answer of the SDK."""
+"""One HTTP request of an MCP client: its body, and the answer of the SDK."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class DeepMessageReader:
 
 
 class HttpMessageReader(DeepMessageReader):
-    """Parses messages of responses, of which one that is too large becomes an error response."""
+    """Parses messages of responses; one too large becomes an error response."""
 
     @override
     def validate_json(self, data: str | bytes, *, by_name: bool = False) -> JSONRPCMessage:

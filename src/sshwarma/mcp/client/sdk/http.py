@@ -114,7 +114,9 @@ class CheckedTransport(GuardedTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """Response body that fails over a limit of bytes, or of values if it is no event stream.
+    """Response body that fails over a limit of bytes, or of values.
+
+    Values are counted if it is no event stream.
 
     Events are checked one by one where they are parsed. An event stream that answers no request
     (GET) has no limit of length.
