@@ -169,7 +169,7 @@ def test_disk_that_is_really_full_fails_and_the_checks_go_on(newborn: Path) -> N
 
 def test_full_disk_fails(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 2**62)
-    assert "free disk space" in of(data, "disk").remedy
+    assert "make room: at least" in of(data, "disk").remedy
 
 
 def test_damaged_database_fails(data: Path) -> None:
@@ -199,7 +199,10 @@ def test_database_that_is_gone_fails_with_the_command_once(data: Path) -> None:
         " there",
     )  # fmt: skip
     command = f"sshwarma restore {data}/world-before-0012.db --data-dir {data}"
-    assert found.remedy == (f"restore it: {command}. For a new world, move it and its like away")
+    assert found.remedy == (
+        f"if the database was moved, move it back. Else restore it: {command}. For a new world,"
+        " move away what is left: world-before-0012.db"
+    )
 
 
 def test_new_world_beside_backups_elsewhere_is_a_warning(tmp_path: Path) -> None:

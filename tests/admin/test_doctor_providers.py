@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sshwarma.admin.check_result import CheckResult
-from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.common.user_names import name_user
 from sshwarma.models import local_files, providers
 from sshwarma.settings import load_settings
 

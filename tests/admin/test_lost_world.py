@@ -23,7 +23,7 @@ def test_newest_backup_by_its_name_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ending", ["wal", "journal"])
 def test_log_without_its_database_is_of_a_lost_world(tmp_path: Path, ending: str) -> None:
     (tmp_path / f"world.db-{ending}").touch()
-    said = rf"world\.db-{ending} is of the world.* Restore a backup\."
+    said = rf"world\.db-{ending} is of the world.* Else restore a backup\."
     with pytest.raises(OSError, match=said):
         check_no_world_was_lost(tmp_path / "world.db")
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import pytest
 
 import sshwarma
-from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.cli.failures import describe_failure
 from sshwarma.cli.main import main
+from sshwarma.common.user_names import name_user
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.forkserver import SETUP

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from sshwarma.cli.main import main
+from sshwarma.common.user_names import name_user
 from sshwarma.settings import (
     InvalidSettingsError,
     McpSettings,
@@ -351,3 +352,20 @@ def test_each_setting_is_described() -> None:
         return found
 
     assert undescribed(Settings, "") == []
+
+
+def test_file_that_cannot_be_read_says_by_whom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root reads every file: the answer of the system is replaced."""
+    file = tmp_path / "world.toml"
+    file.write_text("")
+    file.chmod(0o600)
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != file)
+    with pytest.raises(InvalidSettingsError) as caught:
+        load_settings(file)
+    user = name_user(os.geteuid())
+    assert str(caught.value) == (
+        f"{file} cannot be read by {user}: it is a file of {user} with mode 0600. Give it the group"
+        " of the server and mode 0640"
+    )

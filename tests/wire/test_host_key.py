@@ -109,8 +109,9 @@ def test_switch_is_refused_until_clients_can_have_learned_the_next_key(server: S
     refused = server.cli("host-key", "switch", "--json")
     assert refused.returncode == 1
     answer = json.loads(refused.stdout)
+    at = made["made_at"][:16].replace("T", " ")
     assert answer["message"] == (
-        f"The next host key was made less than a day ago, at {made['made_at']}: clients that have"
+        f"The next host key was made less than a day ago, at {at} UTC: clients that have"
         " not logged in since would warn of a changed key."
     )
     assert answer["hint"].endswith("or at once: sshwarma host-key switch --now")

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_ANSWER_BYTES
+from sshwarma.common.user_names import name_user
 from sshwarma.world.errors import Unavailable, WorldError
 
 SOCKET_NAME: Final = "control.sock"

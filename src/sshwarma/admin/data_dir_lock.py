@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from pathlib import Path
 from typing import IO, Final, Self
 
@@ -37,8 +38,20 @@ ends with the process.
 """
 
 
+_SOCKETS: Final = Path("/proc/net/unix")
+
+_LISTENING: Final = b" 00010000 "
+"""Flags of a socket there that takes connections."""
+
+
 class DataDirInUseError(ReportedError):
     """Another process uses the data directory."""
+
+
+LOCK_WAIT_SECONDS: Final = 5.0
+"""Seconds that a command waits for others: most take a fraction of one."""
+
+_LOCK_LOOK_SECONDS: Final = 0.1
 
 
 class DataDirLock:
@@ -107,6 +120,27 @@ def lock_data_dir(data_dir: Path) -> DataDirLock:
     return DataDirLock(data_dir)
 
 
+def check_no_server_was_moved(data_dir: Path) -> None:
+    """Check that no server runs whose directory had this path before it was moved.
+
+    The kernel lists its socket under the path by which it was made.
+
+    Raises:
+        DataDirInUseError: with what to do.
+    """
+    name = os.fsencode(data_dir.absolute() / SOCKET_NAME)
+    try:
+        listed = _SOCKETS.read_bytes().split(b"\n")
+    except OSError:  # another system
+        return
+    is_listed = any(line.endswith(b" " + name) for line in listed if _LISTENING in line)
+    if is_listed and not (data_dir / SOCKET_NAME).exists():
+        raise DataDirInUseError(
+            f"A server that was started on {data_dir} is running, but the directory was moved or"
+            " deleted. Move it back; or stop that server before you make a new world there."
+        )
+
+
 def is_in_use(data_dir: Path) -> bool:
     """Return whether a process has locked a data directory; nothing is changed.
 
@@ -124,6 +158,21 @@ def is_in_use(data_dir: Path) -> bool:
         finally:
             os.close(handle)
     return False
+
+
+def lock_when_free(data_dir: Path) -> DataDirLock:
+    """Lock the data directory as `lock_data_dir`, but wait for other commands to end.
+
+    Blocks for up to LOCK_WAIT_SECONDS.
+    """
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            return lock_data_dir(data_dir)
+        except DataDirInUseError:
+            if time.monotonic() > deadline or is_served(data_dir):
+                raise
+        time.sleep(_LOCK_LOOK_SECONDS)
 
 
 def is_served(data_dir: Path) -> bool:
@@ -203,4 +252,8 @@ def _try_lock(handle: int, kind: int) -> bool:
 def _in_use_error(data_dir: Path) -> DataDirInUseError:
     if _is_marked(data_dir) and not (data_dir / SOCKET_NAME).exists():
         return DataDirInUseError(describe_lost_socket(data_dir))
-    return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
+    if is_served(data_dir):
+        return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
+    return DataDirInUseError(
+        f"Another sshwarma command is using {data_dir}. Try again when it has ended."
+    )

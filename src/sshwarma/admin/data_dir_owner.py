@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from sshwarma.common.reported_error import ReportedError
+from sshwarma.common.user_names import name_user
 from sshwarma.settings import DATABASE_NAME
 
 NUMBER_MARK: Final = "\\#"
@@ -106,14 +107,6 @@ def _check_mode(path: Path, status: os.stat_result) -> None:
             f"The mode of {path} is {mode:04o}, with which it cannot be used.",
             f"Run: chmod {change} {shlex.quote(str(path))}",
         )
-
-
-def name_user(uid: int) -> str:
-    """Return the name of a user, or `user 1234` if it has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"user {uid}"
 
 
 def name_process_user(pid: int, uid: int) -> str:

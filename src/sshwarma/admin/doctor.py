@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.data_dir_lock import is_served
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_made_backups
@@ -33,6 +34,7 @@ from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.units import MIB
+from sshwarma.common.user_names import name_user
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.interrupted_change import is_to_be_undone
 from sshwarma.world.migrate import describe_way_back, known_revisions, newest_revision
@@ -96,8 +98,30 @@ def _check_models(settings: Settings) -> Iterator[CheckResult]:
             name, kind = taken[check.name]
             detail = f"{name} is already the name of {describe_kind(kind)}"
             yield CheckResult(check.name, False, detail, "give it another name in [[models]]")
+        elif check.detail.startswith("no key in") and is_served(settings.data_dir):
+            # Such as from the EnvironmentFile= of its unit, which this command does not have.
+            yield warn(check.name, f"{check.detail}; the running server may have one", check.remedy)
         else:
             yield check
+    yield from _check_rooms_of_models(settings)
+
+
+def _check_rooms_of_models(settings: Settings) -> Iterator[CheckResult]:
+    """Warn of rooms of models that do not exist: they may be made later."""
+    if not any(model.rooms for model in settings.models):
+        return
+    try:
+        with opened_read_only(settings.database) as opened:
+            rooms = {name for (name,) in opened.execute("SELECT name FROM chats")}
+    except sqlite3.Error:  # no database yet; or another check reports the problem
+        return
+    for model in settings.models:
+        if missing := [name for name in model.rooms if name not in rooms]:
+            yield warn(
+                f"model {model.name}",
+                f"these rooms of it do not exist: {', '.join(missing)}",
+                "correct rooms in [[models]], or create them",
+            )
 
 
 def _read_names(database: Path) -> list[tuple[str, str]]:
@@ -124,8 +148,9 @@ def _check_installation(
         detail = str(error) if error.is_foreign else error.finding
         yield CheckResult("user" if error.is_foreign else "data directory", False, detail, remedy)
         return
-    user = data_dir_owner.name_user(os.geteuid())
-    yield CheckResult("user", True, f"{user} owns the data directory")
+    user = name_user(os.geteuid())
+    if settings.data_dir.exists():
+        yield CheckResult("user", True, f"{user} owns the data directory")
     is_read_only = settings.data_dir.is_dir() and is_on_read_only_disk(settings.data_dir)
     if is_read_only:
         yield _report_read_only_disk(settings.data_dir)
@@ -186,7 +211,9 @@ def _check_data_dir(settings: Settings) -> Iterator[CheckResult]:
         "disk",
         free >= MIN_FREE_BYTES,
         f"{free // MIB} MiB free",
-        "" if free >= MIN_FREE_BYTES else "free disk space: a full disk stops all changes",
+        ""
+        if free >= MIN_FREE_BYTES
+        else f"make room: at least {MIN_FREE_BYTES // MIB} MiB, for a full disk stops all changes",
     )
 
 

@@ -21,6 +21,7 @@ from sshwarma.admin.scheduled_backups import BackupDirectory, measure_needed_roo
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.read_only_database import connect_read_only
 from sshwarma.common.units import HOUR_SECONDS, MIB
+from sshwarma.common.user_names import name_user
 from sshwarma.settings import Settings
 from sshwarma.world.errors import WorldError
 from sshwarma.world.identity import read_world_id
@@ -73,7 +74,7 @@ def _find_obstacle(directory: Path, settings: Settings) -> CheckResult | None:
     if not place.is_dir():
         remedy = "name a directory in directory under [backup]"
         return CheckResult("backups", False, f"{place} is not a directory", remedy)
-    user = data_dir_owner.name_user(os.geteuid())
+    user = name_user(os.geteuid())
     owner = data_dir_owner.name_or_number(os.geteuid(), "")
     make = f"install -d -m 0700 -o {owner} {shlex.quote(str(directory))}, and name it in"
     make += " ReadWritePaths= of the unit"

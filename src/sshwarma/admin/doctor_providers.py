@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sshwarma.admin.check_result import CheckResult, warn
-from sshwarma.admin.data_dir_owner import name_user
 from sshwarma.admin.doctor_scripts import find_missing_file
+from sshwarma.common.user_names import name_user
 from sshwarma.mcp.client.address import FORBIDDEN_REASON, check_url, refusal_reason
 from sshwarma.mcp.client.environment import (
     PROGRAMS_DIRECTORY,

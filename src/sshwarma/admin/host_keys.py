@@ -146,9 +146,10 @@ def _check_overlap(data_dir: Path, announced: Collection[str] | None) -> None:
             hint="Restart the server, and switch some days later; or switch at once: --now",
         )
     if time.time() - made_at < MIN_HOST_KEY_OVERLAP_SECONDS:
+        made = format_iso(int(made_at * 1000))[:16].replace("T", " ")
         raise Conflict(
-            f"The next host key was made less than a day ago, at {format_iso(int(made_at * 1000))}:"
-            " clients that have not logged in since would warn of a changed key.",
+            f"The next host key was made less than a day ago, at {made} UTC: clients"
+            " that have not logged in since would warn of a changed key.",
             hint="Switch some days later, or at once: sshwarma host-key switch --now",
         )
 

@@ -11,10 +11,15 @@ from typing import Final
 from sshwarma.admin.backup_names import BACKUPS_DIRECTORY, COPY_TIME, parse_backup_name
 from sshwarma.admin.data_dir_lock import is_served
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.settings import BLOBS_DIRECTORY
 
 _COPY_NAME: Final = re.compile(r"world-(?:before|replaced|rescued)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
 """Of a copy that an upgrade or a restore kept: its schema or time, and its number."""
+
+
+_MAX_NAMED_TRACES: Final = 4
+"""Files that a message names."""
 
 
 class LostWorldError(OSError):
@@ -96,11 +101,15 @@ def check_no_world_was_lost(database: Path) -> None:
     words = ["sshwarma", "restore", str(traces[0]), "--data-dir", str(database.parent)]
     is_log = traces[0].name.endswith(LOG_SUFFIXES)
     restored = "a backup" if is_log else f"it: {shlex.join(words)}"
+    logs = [database.with_name(f"{database.name}{suffix}") for suffix in LOG_SUFFIXES]
+    beside = next((f", beside {log.name}, which belongs to it" for log in logs if log.exists()), "")
+    left = join_with_rest([path.name for path in traces], _MAX_NAMED_TRACES)
     future = [path.name for path in _find_backups(database.parent) if not _order_backup(path)[0]]
     note = f" The date of {future[0]} is in the future: it may not be the newest." if future else ""
     raise LostWorldError(
         f"{database} is gone, and {traces[0]} is of the world that was there",
-        f"restore {restored}.{note} For a new world, move it and its like away",
+        f"if the database was moved, move it back{beside}. Else restore {restored}.{note}"
+        f" For a new world, move away what is left: {left}",
     )
 
 

@@ -26,6 +26,7 @@ from sshwarma.admin.backup_files import adopt_blobs, find_missing_blobs
 from sshwarma.admin.damaged_contents import list_uses, read_uses
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.database_copy import HEADER_BYTES, copy_database, store_on_disk
+from sshwarma.admin.lost_world import check_no_server_holds_it
 from sshwarma.admin.owners_in_file import count_owners
 from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
@@ -68,9 +69,11 @@ def restore_backup(
         OSError: if another program uses that world.
         FileNotFoundError: if there is no source; then the directory is not touched.
         DataDirInUseError: if a server is running there.
+        HeldWorldError: if it has a database that is gone.
         ForeignDataDirError: if the directory belongs to another user.
     """
     check_data_dir_owner(data_dir)
+    check_no_server_holds_it(data_dir / DATABASE_NAME)
     if not isinstance(source, Path):
         return _restore(source, data_dir, force=force)
     with source.open("rb") as opened:

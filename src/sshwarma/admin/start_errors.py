@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sshwarma.admin.data_dir_owner import name_user
+from sshwarma.common.user_names import name_user
 from sshwarma.wrap.errors import LuaWorkerError
 
 

@@ -7,6 +7,7 @@ import json
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,12 +100,16 @@ def _write_to_stdout(
 ) -> int:
     """Write a backup to standard output, and about it to standard error."""
     from sshwarma.admin.work_directory import make_work_directory
+    from sshwarma.common.files import is_on_read_only_disk
 
     if sys.stdout.isatty():
         raise click.UsageError("A backup is not text. Redirect it: sshwarma backup - > FILE")
     if STANDARD_OUTPUT in closed_streams:
         raise click.UsageError("Standard output is closed. Name a file: sshwarma backup FILE")
-    with make_work_directory(settings.data_dir) as work:
+    # A disk that has become read-only is a reason for a backup.
+    is_read_only = is_on_read_only_disk(settings.data_dir)
+    place = Path(tempfile.gettempdir()) if is_read_only else settings.data_dir
+    with make_work_directory(place) as work:
         archive = work / "backup.tar.gz"
         manifest = _write(database, archive, without_damaged)
         with archive.open("rb") as file:

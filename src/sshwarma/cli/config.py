@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.cli.printed_lines import print_json
 from sshwarma.common.exit_status import EXIT_OK
 
 
@@ -24,7 +24,7 @@ def show(invocation: Invocation) -> int:
 
     settings = invocation.settings().model_dump(mode="json")
     if invocation.as_json:
-        print(json.dumps(settings, indent=2))
+        print_json(settings)
     else:
         print(tomli_w.dumps(_without_none(settings)), end="")
     return EXIT_OK

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from sshwarma.cli.invocation import Invocation, with_invocation
-from sshwarma.cli.printed_lines import print_lines
+from sshwarma.cli.printed_lines import print_json, print_lines
 from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ def doctor(invocation: Invocation) -> int:
     """
     findings, is_valid = _run_checks(invocation)
     if invocation.as_json:
-        print(json.dumps([vars(finding) for finding in findings], indent=2))
+        print_json([vars(finding) for finding in findings])
     else:
         for finding in findings:
             print_lines([f"{finding.mark:4}  {finding.name}: {finding.detail}"])

@@ -57,7 +57,7 @@ def describe_failure(error: Exception) -> str:
         return str(error)
     text = describe_os_error(error)
     if isinstance(error, PermissionError) and _is_of_pipeable_file(str(error.filename)):
-        from sshwarma.admin.data_dir_owner import name_user
+        from sshwarma.common.user_names import name_user
 
         user = name_user(os.geteuid())
         return f"{text} You are {user}. Pipe it instead: - is standard input or output."

@@ -85,9 +85,9 @@ def switch(invocation: Invocation, now: bool) -> int:
 
 def _with_lock(settings: Settings, change: Callable[[Path], Any]) -> Any:
     """Change the keys of a world whose server is not running."""
-    from sshwarma.admin.data_dir_lock import lock_data_dir
+    from sshwarma.admin.data_dir_lock import lock_when_free
 
-    with lock_data_dir(settings.data_dir):
+    with lock_when_free(settings.data_dir):
         return change(settings.data_dir)
 
 

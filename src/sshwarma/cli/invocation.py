@@ -5,7 +5,6 @@ Large modules are imported inside functions, so that `sshwarma version` and `--h
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 import click
 
 from sshwarma.cli.failures import describe_failure, is_reported, print_json_failure
-from sshwarma.cli.printed_lines import print_lines
+from sshwarma.cli.printed_lines import print_json, print_lines
 from sshwarma.cli.second_world import is_default_directory
 from sshwarma.common.exit_status import EXIT_OK, EXIT_USAGE
 
@@ -100,6 +99,7 @@ class Invocation:
             LostWorldError: if its database is gone; HeldWorldError if a server still has it.
             SystemExit: as `settings`.
         """
+        from sshwarma.admin.data_dir_lock import check_no_server_was_moved
         from sshwarma.admin.data_dir_owner import describe_new_world
         from sshwarma.admin.lost_world import check_no_server_holds_it, check_no_world_was_lost
         from sshwarma.admin.running_worlds import find_running_worlds
@@ -118,6 +118,7 @@ class Invocation:
             found = settings.model_copy(update={"data_dir": running[0]})
             found.model_fields_set.discard("data_dir")  # nobody has named it: commands say it
             return found
+        check_no_server_was_moved(settings.data_dir)
         check_no_world_was_lost(settings.database)
         servers = f"Servers are running with: {', '.join(map(str, running))}."
         if not is_default_directory(settings):  # to give it again would not help
@@ -251,7 +252,7 @@ class Invocation:
     def show(self, result: Any, *lines: str) -> int:
         """Print `result` as JSON if --json was given, else the lines."""
         if self.as_json:
-            print(json.dumps(result, indent=2))
+            print_json(result)
         else:
             print_lines(lines)
         return EXIT_OK

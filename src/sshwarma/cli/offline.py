@@ -27,7 +27,7 @@ async def open_offline(settings: Settings) -> AsyncIterator[World]:
     from sshwarma.settings.logs import configure_logging
     from sshwarma.world.audit import operator
 
-    with data_dir_lock.lock_data_dir(settings.data_dir):
+    with data_dir_lock.lock_when_free(settings.data_dir):
         operator.set(name_process_user(os.getpid(), os.geteuid()))
         world = await open_world(settings)
         # From here on, the answer of the command says what fails, and a log would say it twice.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from sshwarma.cli.streams import reporting_lost_output
 
@@ -23,6 +25,12 @@ def print_lines(lines: Iterable[str], *, to_stderr: bool = False) -> None:
     with reporting_lost_output():
         for text in lines:
             print(escape_lines(text), flush=True)
+
+
+def print_json(value: Any) -> None:
+    """Print a result as JSON, and flush."""
+    with reporting_lost_output():
+        print(json.dumps(value, indent=2), flush=True)
 
 
 def align_columns(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -42,6 +42,7 @@ from sshwarma.settings.server import (
     SearchSettings,
     SshSettings,
 )
+from sshwarma.settings.unreadable_file import describe_unreadable_file
 
 BLOBS_DIRECTORY: Final = "blobs"
 """In the data directory: the contents of files."""
@@ -249,6 +250,8 @@ def _load(config: Path | None, flags: Mapping[str, Any]) -> Settings:
     _TomlFile.path = config or find_settings_file()
     if config is None and _TomlFile.path is not None:
         _check_trusted(_TomlFile.path)
+    if _TomlFile.path is not None and not os.access(_TomlFile.path, os.R_OK):
+        raise InvalidSettingsError(describe_unreadable_file(_TomlFile.path))
     try:
         return Settings(**flags)
     except tomllib.TOMLDecodeError as error:

@@ -1,0 +1,81 @@
+"""Answers of commands where something is lost, moved or in use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.driver import Server
+from support.driver.fixtures import homes
+from support.driver.server import forked_program
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with homes() as make:
+        made = Server(make())
+        yield made
+        if made.process.poll() is None:
+            assert made.stop() == 0
+
+
+def test_directory_that_was_moved_under_a_server_gets_no_second_world(server: Server) -> None:
+    moved = server.data_dir.with_name("moved")
+    server.data_dir.rename(moved)
+    try:
+        for words in (("keys", "list"), ("init",), ("serve", "--listen", "127.0.0.1:0")):
+            refused = server.cli(*words)
+            assert refused.returncode == 1
+            assert "is running, but the directory was moved or deleted. Move it" in refused.stderr
+        assert not server.data_dir.exists()
+    finally:
+        moved.rename(server.data_dir)
+    assert server.cli("keys", "list").returncode == 0
+
+
+def test_restore_beside_a_lost_database_says_to_save_the_world(
+    server: Server, tmp_path: Path
+) -> None:
+    backup = tmp_path / "world.tar.gz"
+    assert server.cli("backup", str(backup)).returncode == 0
+    (server.data_dir / "world.db").rename(tmp_path / "world.db")
+    refused = server.cli("restore", str(backup), "--force")
+    assert refused.returncode == 1 and "do not stop it" in refused.stderr
+    (tmp_path / "world.db").rename(server.data_dir / "world.db")
+
+
+def test_commands_of_the_same_moment_wait_for_each_other(server: Server) -> None:
+    server.stop()
+    words = [str(forked_program()), "keys", "list", "--data-dir", str(server.data_dir)]
+    running = [
+        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)
+    ]
+    assert [one.wait() for one in running] == [0] * 4
+    for one in running:
+        one.communicate()
+
+
+@pytest.mark.parametrize("words", [("keys", "list"), ("doctor",), ("config", "show")])
+def test_lost_json_is_said(server: Server, words: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [str(forked_program()), *words, "--json", "--data-dir", str(server.data_dir)],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 1 and "its output could not be written" in done.stderr
+
+
+def test_rooms_and_keys_of_models_are_warnings(server: Server, tmp_path: Path) -> None:
+    settings = tmp_path / "world.toml"
+    settings.write_text(
+        f"data_dir = {json.dumps(str(server.data_dir))}\n"
+        '[[models]]\nname = "far"\nkind = "openai"\nmodel = "m"\nkey_env = "NOT_HERE"\n'
+        'rooms = ["lobby", "nowhere"]\n'
+    )
+    done = server.cli("doctor", "--config", str(settings))
+    assert "warn  model far: no key in" in done.stdout, done
+    assert "warn  model far: these rooms of it do not exist: nowhere" in done.stdout
