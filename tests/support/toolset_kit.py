@@ -74,6 +74,7 @@ def spend() -> int:
 
 
 def ask() -> str:
+    """Ask for nothing."""
     return sys.stdin.read() + "nothing"
 '''
 

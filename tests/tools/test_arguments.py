@@ -293,6 +293,12 @@ def test_arguments_must_be_json_within_the_size_limit() -> None:
         ("faces='[\"a\"]' loud=true", {"faces": ["a"], "loud": True}),
         ("free=[1] sides=x", {"free": [1], "sides": "x"}),
         ("label=a=b", {"label": "a=b"}),
+        ('faces=["a b", "c"] sides=6', {"faces": ["a b", "c"], "sides": 6}),
+        ('sides=6 free={"x": {"y": [1]}}', {"sides": 6, "free": {"x": {"y": [1]}}}),
+        ('label={"a":1}', {"label": '{"a":1}'}),
+        ('label="say faces=[1] now" sides=6', {"label": "say faces=[1] now", "sides": 6}),
+        ("free={x} sides=6", {"free": "{x}", "sides": 6}),
+        ("free=[1]x", {"free": "[1]x"}),
         ("label=", {"label": ""}),
     ],
 )

@@ -220,7 +220,7 @@ def test_command_of_a_model_waits_for_a_person(house: Server, ann: Person) -> No
     assert scrape(house).value("sshwarma_waiting_for_person", kind="tool_call") == 1
     newest = "sql SELECT status FROM tool_calls ORDER BY started_at DESC LIMIT 1"
     assert ann.json(newest)["rows"] == [["pending"]]
-    assert waiting["arguments"] == "command: echo hi > made; ls"
+    assert waiting["arguments"] == {"command": "echo hi > made; ls"}
     screen.enter(f"/deny {waiting['number']} not now")
     screen.wait_for("qwen: came:")
     assert ann.json("files")["count"] == 0

@@ -84,6 +84,11 @@ def test_probable_mistakes_are_warnings_with_their_place(
     archive = written(name("kit"), WARNED, "ask", "sing", "lost")
     said = [
         "toolset.yaml: tools[1]: ask is the name of tools[0], too (line 9).",
+        *(
+            f"toolset.yaml: tools[{index}]: {tool} has neither a description nor a docstring, by"
+            f" which models choose it (line {line})."
+            for index, tool, line in ((0, "ask", 7), (1, "sing", 9), (2, "lost", 11))
+        ),
         "tools/kit.py, line 3: it of ask has no type, so that it takes anything.",
         "tools/kit.py, line 3: *more of ask gets no argument: name each parameter.",
         "tools/kit.py, line 5: unlisted has the decorator of a tool, and toolset.yaml does not list"
@@ -100,7 +105,9 @@ def test_probable_mistakes_are_warnings_with_their_place(
 def test_schema_that_does_not_fit_its_function_is_a_warning(
     ann: Person, name: Callable[[str], str]
 ) -> None:
-    files = kit(name("kit"), functions=("ask",)) | {"tools/kit.py": "def ask(word): ...\n"}
+    files = kit(name("kit"), functions=("ask",)) | {
+        "tools/kit.py": 'def ask(word):\n    """Ask."""\n'
+    }
     files["toolset.yaml"] += "    input_schema: {type: object, properties: {wrd: {}}}\n"
     assert ann.run("toolset import --json", pack(files), "-T").json["warnings"] == [
         "tools/kit.py, line 1: ask has no parameter wrd, which its input_schema has.",
@@ -154,7 +161,7 @@ def test_upgrade_says_what_is_different(ann: Person, name: Callable[[str], str])
     first = ann.run("toolset import --json", written(kit_id, code, "ask", "fail"), "-T").json
     assert (first["is_new"], first["version_before"], first["added"]) == (True, "", [])
     ann.does(f"equip room {kit_id}:*")
-    code = "def ask(word: str): ...\ndef sing(): ...\n"
+    code = 'def ask(word: str):\n    "Ask."\ndef sing():\n    "Sing."\n'
     archive = written(kit_id, code, "ask", "sing", version="2.0")
     said = ann.run("toolset import", archive, "-T").out
     assert said == (

@@ -17,7 +17,10 @@ from support.toolset_kit import kit, pack
 
 pytestmark = needs_bubblewrap
 
-MODULE = "import greeting\n\ndef greet(name: str) -> str:\n    return greeting.greet(name)\n"
+MODULE = (
+    'import greeting\n\ndef greet(name: str) -> str:\n    """Greet."""\n'
+    "    return greeting.greet(name)\n"
+)
 
 
 @pytest.fixture(scope="module")

@@ -240,7 +240,7 @@ def test_names_of_arguments_forge_no_lines(
     call = start(bob, f'run {kit_id}:ask {{"x\\ny": "1"}}')
     screen.wait_for(f"asks to run {kit_id}:ask")
     (waiting,) = ann.json("approvals")["waiting"]
-    assert waiting["arguments"] == "x\\ny: 1"
+    assert waiting["arguments"] == {"x\ny": "1"}
     ann.does("deny")
     call.communicate()
 

@@ -46,6 +46,11 @@ _NUMERIC_KEYWORDS: Final = (
     "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
     "minItems", "maxItems", "minProperties", "maxProperties",
 )  # fmt: skip
+_JSON_VALUE: Final = re.compile(r"(?:^|\s)[^\s=\"']+=(?=[\[{])")
+"""The name of an argument before a list or an object."""
+
+_DECODER: Final = json.JSONDecoder()
+
 _TYPE_DESCRIPTIONS: Final = {
     "string": "text",
     "integer": "a whole number",
@@ -145,7 +150,7 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
         return dict(data)
     schema = _BoundedSchema(get_input_schema(tool)).schema
     arguments: dict[str, Any] = {}
-    for word in split_words(text):
+    for word in _split_values(text):
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise Invalid(
@@ -155,6 +160,28 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
             value if "string" in _allowed_types(schema, name) else _parse_json_or_text(value)
         )
     return arguments
+
+
+def _split_values(text: str) -> list[str]:
+    """Split words; a value that begins as a list or object is JSON with its quotes.
+
+    Raises:
+        Invalid: if a quote is not closed.
+    """
+    words: list[str] = []
+    start = 0
+    try:
+        for found in _JSON_VALUE.finditer(text):
+            if found.start() < start:
+                continue  # within another value
+            _, end = _DECODER.raw_decode(text, found.end())
+            if text[end : end + 1].strip():
+                return split_words(text)
+            words += [*shlex.split(text[start : found.start()]), text[found.start() : end].strip()]
+            start = end
+        return [*words, *shlex.split(text[start:])]
+    except (ValueError, RecursionError):  # no JSON, or within the quotes of a text
+        return split_words(text)
 
 
 def split_words(text: str) -> list[str]:

@@ -20,7 +20,14 @@ def list_warnings(
     bundle: Bundle, tools: Sequence[ToolInfo], answer: WorkerAnswer
 ) -> tuple[str, ...]:
     """Return probable mistakes in a toolset, as sentences with file and line."""
-    found = [f"{one}." for one in (*_find_equal_names(bundle, tools), *_read_warnings(answer))]
+    found = [
+        f"{one}."
+        for one in (
+            *_find_equal_names(bundle, tools),
+            *_find_undescribed(bundle, tools),
+            *_read_warnings(answer),
+        )
+    ]
     shown = list(dict.fromkeys(found))
     rest = len(shown) - MAX_WARNINGS
     return (*shown[:MAX_WARNINGS], *([f"{rest} more warnings."] if rest > 0 else []))
@@ -50,6 +57,17 @@ def _find_equal_names(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str
             place = f"tools[{index}]{'.name' if tool.name else ''}"
             yield bundle.describe_problem(
                 f"{place}: {name} is the name of tools[{first[name]}], too"
+            )
+
+
+def _find_undescribed(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str]:
+    """Yield the tools of which models and people read nothing but the name."""
+    described = {info.id for info in tools if info.description}
+    for index, tool in enumerate(bundle.manifest.tools):
+        if tool.id not in described:
+            yield bundle.describe_problem(
+                f"tools[{index}]: {tool.id} has neither a description nor a docstring, by which"
+                " models choose it"
             )
 
 

@@ -17,7 +17,7 @@ from sshwarma.terminal.escape import escape_lines
 from sshwarma.toolsets.manifest import ServerEntry, ToolsetManifest
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -102,8 +102,13 @@ async def check_trust(caller: Caller, manifest: ToolsetManifest, allowed: Allowe
         Forbidden: if the caller is no owner.
         Invalid: if an owner has not allowed it.
     """
-    if list_trusted(manifest) or manifest.requirements:
-        await caller.require(Right.OWN)
+    trusted = [f"mcp_servers {name}" for name in sorted(list_trusted(manifest))]
+    if reasons := [*trusted, *(["requirements"] if manifest.requirements else [])]:
+        try:
+            await caller.require(Right.OWN)
+        except Forbidden as refused:
+            why = f"{refused.message} The manifest needs it: {', '.join(reasons)}."
+            raise Forbidden(why, hint=refused.hints) from refused
     names = ", ".join(server.id for server in manifest.mcp_servers if server.network)
     if names and not allowed.network:
         raise Invalid(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
 
@@ -47,7 +48,7 @@ class ApprovalItem:
 
     number: int
     tool: str
-    arguments: str
+    arguments: Mapping[str, Any]
     asked_by: str
     asked_at: str
 
@@ -70,7 +71,7 @@ def draw_approval_list(result: ApprovalList) -> Block:
         lines.append(
             line(("heading", f"{item.number}  "), ("name", item.tool), f" for {item.asked_by}")
         )
-        lines += draw_arguments(item.arguments.split("\n"), 3)
+        lines += draw_arguments(write_arguments(item.arguments).split("\n"), 3)
     return block(*lines)
 
 
@@ -105,7 +106,7 @@ async def approvals(caller: Caller) -> ApprovalList:
             ApprovalItem(
                 one.number,
                 one.tool,
-                write_arguments(one.arguments),
+                one.arguments,
                 _name_caller(world, one),
                 format_iso(one.asked_at),
             )

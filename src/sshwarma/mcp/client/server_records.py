@@ -207,6 +207,13 @@ def declare_bundled(
             description=_describe_server(settings), metadata=metadata, created_by=created_by,
         )  # fmt: skip
     if known.deleted_at is None and known.parent_id != space.id:
+        if is_of_toolset(known):
+            owner = things.get_thing(tx.conn, str(known.parent_id))
+            named = f" {owner.label}" if owner is not None else ""
+            raise Conflict(
+                f"{settings.name} is already an MCP server of the toolset{named}.",
+                hint="Give it another id in the manifest, or uninstall that toolset first.",
+            )
         raise Conflict(
             f"{settings.name} is already an MCP server.",
             hint=next_call("Remove it first with {}.", "mcp remove", name=settings.name),
