@@ -91,7 +91,12 @@ def test_file_that_cannot_be_read_leaves_the_named_data_directory(
     found = check(capsys, "--config", str(file), "--data-dir", str(data_dir))
     assert set(FROM_DATA_DIR) <= {one["name"] for one in found}
     monkeypatch.setenv("SSHWARMA_DATA_DIR", str(data_dir))
-    assert check(capsys, "--config", str(file)) == found
+    again = check(capsys, "--config", str(file))
+    assert [one for one in again if one["name"] != "disk"] == [
+        one
+        for one in found
+        if one["name"] != "disk"  # other programs write to it
+    ]
     main(["doctor", "--config", str(file)])
     shown = capsys.readouterr().out
     assert shown.startswith(f"FAIL  settings: {file}: ")

@@ -164,7 +164,7 @@ def test_invite_command_prints_only_the_code(
         rf"World: .*\nFor a new guest, once, until 20\S+ \S+ UTC\. .*:\n  {to_send}\n", done.stderr
     )
     listed = server.cli("invite", "list").stdout
-    assert re.fullmatch(r"\S+  guest  by \(command line\)  made \S+ \S+  until \S+ \S+\n", listed)
+    assert re.fullmatch(r"\S+  guest  by \(\S+\)  made \S+ \S+  until \S+ \S+\n", listed)
     other = json.loads(server.cli("invite", "--json").stdout)
     assert server.cli("invite", "revoke", other["id"]).stdout == (
         f"Revoked invite {other['id']} for a new member.\n"

@@ -136,6 +136,8 @@ def _write_script(home: Path, identity: Path) -> str:
         for start, text in before.items():
             block = re.sub(f"^(?={re.escape(start)})", lambda _, text=text: text, block, flags=re.M)
         block = ROOTS.sub(f"{home}/", block).replace(" -o sshwarma -g sshwarma", "")
+        # Days later, says the page.
+        block = block.replace("sshwarma host-key switch\n", "sshwarma host-key switch --now\n")
         block = block.replace("127.0.0.1:2280", f"127.0.0.1:{http}")
         block = block.replace("ssh -p 2222", f"{SSH} -i {identity} -p {ssh}")
         parts.append(f"echo '== {number}'\n{block}")
