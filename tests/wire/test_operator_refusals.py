@@ -70,12 +70,15 @@ def test_lost_json_is_said(server: Server, words: tuple[str, ...]) -> None:
 
 
 def test_rooms_and_keys_of_models_are_warnings(server: Server, tmp_path: Path) -> None:
-    settings = tmp_path / "world.toml"
+    settings, empty = tmp_path / "world.toml", tmp_path / "key"
+    empty.touch(mode=0o600)
     settings.write_text(
         f"data_dir = {json.dumps(str(server.data_dir))}\n"
         '[[models]]\nname = "far"\nkind = "openai"\nmodel = "m"\nkey_env = "NOT_HERE"\n'
         'rooms = ["lobby", "nowhere"]\n'
+        f'[[models]]\nname = "near"\nkind = "openai"\nmodel = "m"\nkey_file = "{empty}"\n'
     )
     done = server.cli("doctor", "--config", str(settings))
     assert "warn  model far: no key in" in done.stdout, done
+    assert "FAIL  model near: no key in the file" in done.stdout, "the server has no other file"
     assert "warn  model far: these rooms of it do not exist: nowhere" in done.stdout

@@ -22,7 +22,11 @@ from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_made_backups
 from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_network import check_network
-from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.doctor_providers import (
+    check_mcp_servers,
+    check_models,
+    find_missing_variables,
+)
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import (
     LostWorldError,
@@ -93,17 +97,27 @@ def _check_models(settings: Settings) -> Iterator[CheckResult]:
     """Check models, also whether somebody else in the world has their names."""
     names = _read_names(settings.database) if settings.models else []
     taken = {f"model {name}": (name, kind) for name, kind in names}
+    missing = find_missing_variables(settings, os.environ)
+    is_with_server = bool(missing) and _has_server(settings.data_dir)
     for check in check_models(settings, os.environ):
         if check.name in taken:
             name, kind = taken[check.name]
             detail = f"{name} is already the name of {describe_kind(kind)}"
             yield CheckResult(check.name, False, detail, "give it another name in [[models]]")
-        elif check.detail.startswith("no key in") and is_served(settings.data_dir):
-            # Such as from the EnvironmentFile= of its unit, which this command does not have.
+        elif is_with_server and check.detail == missing.get(check.name):
             yield warn(check.name, f"{check.detail}; the running server may have one", check.remedy)
         else:
             yield check
     yield from _check_rooms_of_models(settings)
+
+
+def _has_server(data_dir: Path) -> bool:
+    """Return whether a server runs on a directory; False for one of another user."""
+    try:
+        data_dir_owner.check_data_dir_owner(data_dir)
+        return is_served(data_dir)
+    except (data_dir_owner.ForeignDataDirError, OSError):
+        return False  # other checks report the problem
 
 
 def _check_rooms_of_models(settings: Settings) -> Iterator[CheckResult]:

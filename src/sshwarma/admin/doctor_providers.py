@@ -47,6 +47,22 @@ def check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[Che
             yield CheckResult(f"model {model.name}", True, describe_model(model))
 
 
+def find_missing_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the problems of models without their variable, by name of the check.
+
+    A running server may have it, as from the EnvironmentFile= of its unit. It has no other file of
+    a key than this process: models with one are left out.
+    """
+    found = {}
+    for model in settings.models:
+        try:
+            read_key(model, environ)
+        except BackendError as error:
+            if model.key_file is None:
+                found[f"model {model.name}"] = str(error)
+    return found
+
+
 def _find_model_problems(
     model: ModelSettings, environ: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
