@@ -24,6 +24,7 @@ pytestmark = pytest.mark.long
 SRC = Path(__file__).parent.parent / "src"
 
 FENCES = {
+    "sshwarma.common._asyncio_subprocess": "test_asyncio_subprocess_shape.py",
     "sshwarma.mcp._sdk": "test_sdk_shape.py",
     "sshwarma.mcp.client._asyncio": "test_asyncio_shape.py",
     "sshwarma.mcp.client.sdk._httpx": "test_httpx_shape.py",

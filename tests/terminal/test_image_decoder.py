@@ -182,7 +182,7 @@ async def test_truncated_file_is_refused(decoder: ImageDecoder, kind: str, part:
 async def test_file_over_the_limit_of_bytes_starts_no_process(
     decoder: ImageDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(asyncio, "create_subprocess_exec")
+    monkeypatch.delattr(image_decoder, "start_isolated")
     reason = await refuse(decoder, make_png_header(8, 8) + bytes(9 << 20))
     assert reason.endswith(f"bytes, over {MAX_IMAGE_BYTES:,}")
 

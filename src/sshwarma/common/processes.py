@@ -12,9 +12,10 @@ from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sshwarma.common import spawn
+from sshwarma.common._asyncio_subprocess import start_by_vfork
 from sshwarma.common.units import KIB
 
 TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
@@ -38,6 +39,32 @@ def program_of(module: str) -> str:
     return f"import sys; sys.path += sys.argv[1:]; from {module} import main; main()"
 
 
+async def start_program(
+    *command: str,
+    stdin: int | None = None,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    **options: Any,
+) -> Process:
+    """Start a program, without a copy of this process where that is possible.
+
+    Args:
+        command: the program and its arguments.
+        stdin: a descriptor, PIPE, DEVNULL, or None for that of this process.
+        stdout: as `stdin`.
+        stderr: as `stdin`, or STDOUT.
+        options: others of `subprocess.Popen`.
+
+    Raises:
+        OSError: if it cannot start.
+    """
+    if sys.platform != "linux":
+        return await asyncio.create_subprocess_exec(
+            *command, stdin=stdin, stdout=stdout, stderr=stderr, **options
+        )
+    return await start_by_vfork(command, stdin, stdout, stderr, **options)
+
+
 async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
     """Start an isolated Python without an environment, in a session of its own.
 
@@ -48,7 +75,7 @@ async def start_isolated(*arguments: str, stderr: int = PIPE) -> Process:
     Raises:
         OSError: if it cannot start.
     """
-    return await asyncio.create_subprocess_exec(
+    return await start_program(
         *(sys.executable, "-I", *arguments),
         stdin=PIPE,
         stdout=PIPE,

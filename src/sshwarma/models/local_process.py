@@ -21,7 +21,7 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.common.limits import DEFAULT_LOCAL_BASE_MEMORY_MIB, LOCAL_MODEL_START_SECONDS
-from sshwarma.common.processes import end_launched, launcher_command
+from sshwarma.common.processes import end_launched, launcher_command, start_program
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
 from sshwarma.models.backend import BackendError
@@ -134,7 +134,7 @@ class LocalModelProcess:
         worker = Path(__file__).with_name("local_worker.py")
         inherited = {name: os.environ[name] for name in LOCAL_MODEL_VARIABLES if name in os.environ}
         try:
-            return await asyncio.create_subprocess_exec(
+            return await start_program(
                 *launcher_command(memory),
                 *(sys.executable, "-I", str(worker)),
                 stdin=PIPE,

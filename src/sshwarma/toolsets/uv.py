@@ -20,7 +20,7 @@ from sshwarma.common.limits import (
     TOOLSET_PACKAGES_SECONDS,
 )
 from sshwarma.common.messages import with_limit
-from sshwarma.common.processes import end_launched, launcher_command
+from sshwarma.common.processes import end_launched, launcher_command, start_program
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import MIB
 from sshwarma.terminal.escape import escape_lines
@@ -53,7 +53,7 @@ async def run_uv(words: Sequence[str], text: str, scratch: Path, target: Path | 
         if name.startswith(_PASSED) or name.lower().endswith("_proxy")
     }
     folders = (scratch, target or scratch)
-    process = await asyncio.create_subprocess_exec(
+    process = await start_program(
         *launcher_command(MAX_UV_MEMORY_BYTES),
         *(_find_uv(), *words, "--quiet", "--no-config", "--no-cache", "--only-binary", ":all:"),
         *("--python", sys.executable),

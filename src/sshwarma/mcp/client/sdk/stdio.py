@@ -25,7 +25,7 @@ from sshwarma.common.finish import finish
 from sshwarma.common.json_guard import JsonTooLarge
 from sshwarma.common.limits import MAX_JUNK_LINES, MAX_SERVER_MESSAGE_BYTES
 from sshwarma.common.messages import with_limit
-from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command
+from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command, start_program
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
 from sshwarma.mcp.client._asyncio import close_process_transport
@@ -197,7 +197,7 @@ async def _start_program(
     if not await loop.run_in_executor(None, cwd.is_dir):
         raise Unavailable(f"The directory {cwd} does not exist.")
     try:
-        return await asyncio.create_subprocess_exec(
+        return await start_program(
             *launcher_command(memory),
             *(program, *command[1:]),
             stdin=PIPE,

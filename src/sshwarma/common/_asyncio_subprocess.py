@@ -1,0 +1,78 @@
+"""Child processes started by vfork: the one file for private names of asyncio.
+
+uvloop starts a process by fork, which copies the page tables of this one while the event loop
+waits, 4 ms for each 100 MB, and makes each page that is written later a fault.
+`subprocess.Popen` uses vfork, which copies nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from asyncio.base_subprocess import BaseSubprocessTransport
+from asyncio.subprocess import Process, SubprocessStreamProtocol
+from collections.abc import Sequence
+from typing import Any, Final
+
+STREAM_LIMIT_BYTES: Final = 1 << 16
+"""Bytes of an output that are read ahead: asyncio's own default."""
+
+
+class _Transport(BaseSubprocessTransport):
+    """A child process whose end is seen through a descriptor of it."""
+
+    def _start(
+        self,
+        args: Any,
+        shell: bool,
+        stdin: Any,
+        stdout: Any,
+        stderr: Any,
+        bufsize: int,
+        **kwargs: Any,
+    ) -> None:
+        self._proc = subprocess.Popen(  # noqa: S603 - the caller says which
+            args, bufsize, stdin=stdin, stdout=stdout, stderr=stderr, shell=shell, **kwargs
+        )
+        self._pidfd = os.pidfd_open(self._proc.pid)
+        self._loop.add_reader(self._pidfd, self._end)
+
+    def _end(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        assert self._proc is not None  # noqa: S101 - it is kept until this
+        self._process_exited(self._proc.wait())
+
+
+async def start_by_vfork(
+    command: Sequence[str],
+    stdin: int | None,
+    stdout: int | None,
+    stderr: int | None,
+    **options: Any,
+) -> Process:
+    """Start a program as `asyncio.create_subprocess_exec` does.
+
+    Args:
+        command: the program and its arguments.
+        stdin: a descriptor, PIPE, DEVNULL or None for that of this process.
+        stdout: as `stdin`.
+        stderr: as `stdin`, or STDOUT.
+        options: other options of `subprocess.Popen`.
+
+    Raises:
+        OSError: if it cannot start.
+    """
+    loop = asyncio.get_running_loop()
+    protocol = SubprocessStreamProtocol(STREAM_LIMIT_BYTES, loop)
+    connected = loop.create_future()
+    transport = _Transport(
+        loop, protocol, command, False, stdin, stdout, stderr, 0, waiter=connected, **options
+    )
+    try:
+        await connected
+    except BaseException:
+        transport.close()
+        raise
+    return Process(transport, protocol, loop)

@@ -1,0 +1,67 @@
+"""Programs started by vfork behave as those of asyncio, on each event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from sshwarma.common._asyncio_subprocess import STREAM_LIMIT_BYTES, start_by_vfork
+
+pytestmark = pytest.mark.process
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+
+
+def _count_open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+LOOPS = pytest.mark.parametrize("run", [uvloop.run, asyncio.run])
+
+
+@LOOPS
+def test_program_is_written_to_read_and_waited_for(run: Run) -> None:
+    async def use() -> None:
+        code = "import sys; data = sys.stdin.read(); print(data, file=sys.stderr); sys.exit(3)"
+        process = await start_by_vfork((sys.executable, "-c", code), PIPE, PIPE, STDOUT, env={})
+        printed, _ = await process.communicate(b"x" * 4 * STREAM_LIMIT_BYTES)
+        assert printed == b"x" * 4 * STREAM_LIMIT_BYTES + b"\n"
+        assert await process.wait() == process.returncode == 3
+
+    run(use())
+
+
+@LOOPS
+def test_program_that_is_killed_ends_by_its_signal(run: Run) -> None:
+    async def use() -> None:
+        process = await start_by_vfork(("sleep", "99"), DEVNULL, DEVNULL, DEVNULL)
+        assert process.returncode is None
+        process.kill()
+        assert await process.wait() == -9
+        assert not Path(f"/proc/{process.pid}").exists()
+
+    run(use())
+
+
+@LOOPS
+def test_nothing_stays_open(run: Run) -> None:
+    async def use() -> None:
+        await (await start_by_vfork(("true",), DEVNULL, PIPE, DEVNULL)).communicate()
+        before = _count_open_files()
+        with pytest.raises(FileNotFoundError, match="no-such-program"):
+            await start_by_vfork(("/no-such-program",), PIPE, PIPE, PIPE)
+        process = await start_by_vfork(("true",), PIPE, PIPE, PIPE)
+        assert process.stdin
+        await process.communicate()
+        process.stdin.close()
+        await process.stdin.wait_closed()
+        assert _count_open_files() == before
+
+    run(use())
