@@ -218,7 +218,13 @@ def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
         assert caught.value.hint_for(PERSON).startswith(f"Did you mean /{group.name} ")
     with pytest.raises(Invalid, match="Unknown action") as caught:
         parsed(f"/{group.name} {'9' * 60}")
-    assert caught.value.hint_for(PERSON) == f"It has {', '.join(group.actions)}."
+    assert caught.value.hint_for(PERSON) == f"/{group.name} has {', '.join(group.actions)}."
+
+
+def test_unknown_action_that_is_a_verb_is_named() -> None:
+    with pytest.raises(Invalid, match="Unknown action create of /room") as caught:
+        parsed("/room create attic")
+    assert caught.value.hint_for(PERSON).startswith("There is /create. /room has show, open,")
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)

@@ -16,7 +16,7 @@ from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find
 from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.verbs.verb import TEXT_AFTER_EQUALS_NOTE
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.reader import PERSON, next_call
+from sshwarma.world.reader import PERSON, Hint, next_call
 
 _WORD: Final = re.compile(r"\S+")
 _QUOTED: Final = {
@@ -95,12 +95,17 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
 
 
 def _unknown_action_error(group: VerbGroup, word: re.Match[str], near: list[str]) -> Invalid:
-    """Return the refusal of a word that is not an action, with the nearest ones."""
-    hint = suggest_names([f"/{group.name} {action}" for action in near])
+    """Return the refusal of a word that is not an action, with the nearest ones.
+
+    Without near ones, a verb of that name is named before the actions.
+    """
+    hint: Hint = suggest_names([f"/{group.name} {action}" for action in near])
+    if not hint:
+        actions = f"/{group.name} has {', '.join(group.actions)}."
+        other = find_entry(word[0].lower())
+        hint = actions if other is None else next_call(f"There is {{}}. {actions}", other.name)
     return Invalid(
-        f"Unknown action {shorten_name(word[0])} of /{group.name}.",
-        hint=hint or f"It has {', '.join(group.actions)}.",
-        span=word.span(),
+        f"Unknown action {shorten_name(word[0])} of /{group.name}.", hint=hint, span=word.span()
     )
 
 
