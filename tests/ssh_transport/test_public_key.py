@@ -47,7 +47,7 @@ def test_security_key_line_is_parsed(line: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "found no public key"),
+        ("", "it is empty"),
         ("# only a comment\n", "found no public key"),
         ("nonsense", "not an OpenSSH public key"),
         ("ssh-ed25519 AAAA", "not an OpenSSH public key"),

@@ -61,7 +61,7 @@ def test_commands_beside_a_server_leave_a_row(tmp_path: Path) -> None:
         server.stop()
     assert [verb for verb, _, _ in rows] == ["backup", "host-key", "host-key", "reload"]
     assert rows[0][1] == str(tmp_path / "b.tar.gz")
-    assert rows[1][1].removeprefix("next ") == rows[2][1].removeprefix("switch ")
+    assert rows[1][1].removeprefix("next ") == rows[2][1].removeprefix("switch --now ")
     check_users(rows)
 
 
@@ -73,7 +73,7 @@ def test_commands_without_a_server_leave_a_row(stopped: Server, tmp_path: Path) 
     run(stopped, "backup", str(tmp_path / "b.tar.gz"))
     rows = read_commands(stopped, before)
     assert [verb for verb, _, _ in rows] == ["host-key", "host-key", "vacuum", "backup"]
-    assert rows[0][1].removeprefix("next ") == rows[1][1].removeprefix("switch ")
+    assert rows[0][1].removeprefix("next ") == rows[1][1].removeprefix("switch --now ")
     check_users(rows)
     run(stopped, "restore", str(tmp_path / "b.tar.gz"), "--force")
     [*_, restored] = read_commands(stopped)

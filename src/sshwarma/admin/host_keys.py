@@ -54,9 +54,12 @@ def describe_new_next_key(keys: dict[str, Any]) -> str:
     return f"host-key next {keys['next']['fingerprint']}"
 
 
-def describe_switched_key(keys: dict[str, Any]) -> str:
-    """Return the command that put a key in use, for the audit."""
-    return f"host-key switch {keys['current']['fingerprint']}"
+def describe_switched_key(keys: dict[str, Any], at_once: bool = False) -> str:
+    """Return the command that put a key in use, for the audit.
+
+    `at_once` says that clients may not have learned it.
+    """
+    return f"host-key switch {'--now ' if at_once else ''}{keys['current']['fingerprint']}"
 
 
 def warn_of_missing_key(settings: Settings) -> None:

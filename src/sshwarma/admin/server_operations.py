@@ -182,7 +182,8 @@ async def host_key_switch(
     """
     announced = [compute_fingerprint(key) for key in require_server(server).data_dir.host_keys[1:]]
     use_key = partial(use_next_key, at_once=at_once, announced=announced)
-    return await _change_host_keys(world, settings, server, use_key, describe_switched_key)
+    describe = partial(describe_switched_key, at_once=at_once)
+    return await _change_host_keys(world, settings, server, use_key, describe)
 
 
 async def _change_host_keys(

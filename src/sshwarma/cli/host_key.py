@@ -73,7 +73,7 @@ def switch(invocation: Invocation, now: bool) -> int:
     keys = invocation.change_with_or_without_server(
         "host_key_switch",
         lambda settings: _with_lock(settings, partial(use_next_key, at_once=now)),
-        describe_switched_key,
+        partial(describe_switched_key, at_once=now),
         **({"at_once": True} if now else {}),  # which an older server does not know
     )
     return invocation.show(

@@ -71,7 +71,7 @@ def parse_public_keys(text: str) -> list[ParsedKey]:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
     lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not lines:
-        raise UnusableKey("found no public key")
+        raise UnusableKey("found no public key" if text.strip() else "it is empty")
     keys: dict[str, ParsedKey] = {}
     for number, line in lines:
         try:
