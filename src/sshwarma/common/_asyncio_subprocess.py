@@ -8,15 +8,29 @@ waits, 4 ms for each 100 MB, and makes each page that is written later a fault.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 from asyncio.base_subprocess import BaseSubprocessTransport
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 STREAM_LIMIT_BYTES: Final = 1 << 16
 """Bytes of an output that are read ahead: asyncio's own default."""
+
+
+@cache
+def has_process_descriptors() -> bool:
+    """Return whether a process can be waited for by a descriptor: Linux since 5.3."""
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except AttributeError:
+        return False
+    except OSError as error:
+        return error.errno not in (errno.ENOSYS, errno.EPERM)
+    return True
 
 
 class _Transport(BaseSubprocessTransport):

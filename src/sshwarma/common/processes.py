@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.common import spawn
-from sshwarma.common._asyncio_subprocess import start_by_vfork
+from sshwarma.common._asyncio_subprocess import has_process_descriptors, start_by_vfork
 from sshwarma.common.units import KIB
 
 TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
@@ -58,7 +58,7 @@ async def start_program(
     Raises:
         OSError: if it cannot start.
     """
-    if sys.platform != "linux":
+    if not has_process_descriptors():
         return await asyncio.create_subprocess_exec(
             *command, stdin=stdin, stdout=stdout, stderr=stderr, **options
         )
