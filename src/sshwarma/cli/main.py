@@ -141,7 +141,7 @@ def _keep_open_files() -> None:
     """Keep files that were open at the start from the programs that this one starts.
 
     What a shell, a script or a service manager has left open would be open in each sandbox and
-    each MCP server where uvloop starts them, which closes nothing: without descriptors of processes.
+    each MCP server on systems where uvloop starts programs, which closes nothing.
     """
     with contextlib.suppress(FileNotFoundError):  # without /dev
         for path in Path("/dev/fd").iterdir():
