@@ -40,6 +40,15 @@ def test_limit_is_exact_for_all_json(value: Any, is_ascii: bool, limit: int) -> 
         check_json_size(text.encode(), limit)
 
 
+@given(VALUES, st.sampled_from(["utf-8-sig", "utf-16", "utf-16-be", "utf-16-le", "utf-32-be"]))
+def test_limit_is_exact_in_every_encoding_that_is_parsed(value: Any, encoding: str) -> None:
+    data = json.dumps({"\u2200": value}, ensure_ascii=False).encode(encoding, "surrogatepass")
+    with contextlib.suppress(JsonTooLarge):
+        check_json_size(data, count({"": value}) - 1)
+        pytest.fail("accepted")
+    check_json_size(data, count({"": value}))
+
+
 @given(VALUES, st.data())
 def test_truncated_json_counts_no_more_than_the_whole(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value)

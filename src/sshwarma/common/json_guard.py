@@ -7,7 +7,8 @@ A text costs little, however long it is: what is inside of strings does not coun
 
 from __future__ import annotations
 
-from typing import Final
+import json
+from typing import Any, Final
 
 from sshwarma.common.limits import MAX_JSON_NUMBER_DIGITS, MAX_JSON_VALUES
 from sshwarma.common.messages import with_limit
@@ -30,10 +31,22 @@ class JsonTooLarge(ValueError):
         self.reason = reason
 
 
+def load_json(data: bytes | bytearray | str) -> Any:
+    """Parse JSON of a stranger.
+
+    Raises:
+        JsonTooLarge: if it would take too long.
+        ValueError: if it is not JSON.
+        RecursionError: if it is nested too deeply.
+    """
+    check_json_size(data)
+    return json.loads(data)
+
+
 def check_json_size(data: bytes | bytearray | str, limit: int = MAX_JSON_VALUES) -> None:
     """Refuse JSON that would take too long to parse.
 
-    Whether it is JSON is not checked.
+    Whether it is JSON is not checked. Bytes may be UTF-16 and UTF-32, too, as for `json.loads`.
 
     Commas and the beginnings of lists and objects are counted, so a list or object counts as two
     values at most. The check of 4 MB takes at most 20 ms.
@@ -41,7 +54,7 @@ def check_json_size(data: bytes | bytearray | str, limit: int = MAX_JSON_VALUES)
     Raises:
         JsonTooLarge: if it has too many values, or a number with too many digits.
     """
-    text = data.encode(errors="surrogatepass") if isinstance(data, str) else data
+    text = _to_utf8(data)
     has_many_values = _count_values(text) > limit
     has_long_number = _LONG_NUMBER in text.translate(_DIGITS_AS_ZEROS)
     if not has_many_values and not has_long_number:
@@ -56,6 +69,17 @@ def check_json_size(data: bytes | bytearray | str, limit: int = MAX_JSON_VALUES)
         raise JsonTooLarge(with_limit("too many values", limit))
     if has_long_number and _LONG_NUMBER in text.translate(_DIGITS_AS_ZEROS):
         raise JsonTooLarge(with_limit("a number with too many digits", MAX_JSON_NUMBER_DIGITS))
+
+
+def _to_utf8(data: bytes | bytearray | str) -> bytes | bytearray:
+    """Return JSON in UTF-8, in which no other character has the byte of a quote."""
+    if isinstance(data, str):
+        return data.encode(errors="surrogatepass")
+    encoding = json.detect_encoding(bytes(data[:4]))
+    if encoding.startswith("utf-8"):
+        return data
+    # The parser refuses malformed text.
+    return data.decode(encoding, "replace").encode(errors="replace")
 
 
 def _count_values(text: bytes | bytearray) -> int:

@@ -7,13 +7,12 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import httpx2
 
-from sshwarma.common.json_guard import JsonTooLarge, check_json_size
+from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import MAX_EVENT_BYTES, MAX_STREAMED_CALLS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import MIB
@@ -129,8 +128,7 @@ class EventCheck:
         if not data.strip() or data.startswith(b"[DONE]"):
             return
         try:
-            check_json_size(data)
-            value = json.loads(data)
+            value = load_json(data)
         except JsonTooLarge as error:
             raise StreamDamaged(f"an event {error}") from None
         except ValueError as error:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from sshwarma.common.json_guard import JsonTooLarge, check_json_size
+from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import (
     MAX_ARGUMENT_CHECKS,
     MAX_ARGUMENTS_BYTES,
@@ -140,8 +140,7 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
     """
     if text.lstrip().startswith("{"):
         try:
-            check_json_size(text)
-            data = json.loads(text)
+            data = load_json(text)
         except JsonTooLarge as error:
             raise Invalid(f"The value of the arguments {error}.") from error
         except (ValueError, RecursionError) as error:
@@ -205,8 +204,7 @@ def _coerce_value(schema: dict[str, Any], name: str, value: Any) -> Any:
 
 def _parse_json_or_text(text: str) -> Any:
     try:
-        check_json_size(text)
-        return json.loads(text)
+        return load_json(text)
     except (ValueError, RecursionError):
         return text
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from sshwarma.common.json_guard import JsonTooLarge, check_json_size
+from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import (
     MAX_TOOLSET_OUTPUT_BYTES,
     MAX_TOOLSET_RESULT_BYTES,
@@ -244,8 +244,7 @@ def _read_answer(line: bytes) -> dict[str, Any]:
         WorkerError: if it is an error, or no response.
     """
     try:
-        check_json_size(line)
-        message = json.loads(line)
+        message = load_json(line)
         if b"\\u" in line:  # perhaps half of a character, which is no text
             json.dumps(message, ensure_ascii=False).encode()
         result = message.get("result")

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -26,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sshwarma.common.json_guard import JsonTooLarge, check_json_size
+from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import (
     HTTP_BODY_TIMEOUT_SECONDS,
     MAX_API_REQUESTS_PER_AGENT,
@@ -331,8 +330,7 @@ class HttpApi:
         async for chunk in _read_body(request, limit):
             body += chunk
         try:
-            check_json_size(body)
-            arguments = json.loads(body or b"{}")
+            arguments = load_json(body or b"{}")
         except JsonTooLarge as error:
             raise Invalid(f"The request body {error}.") from error
         except (ValueError, RecursionError) as error:
