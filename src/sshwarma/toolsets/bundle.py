@@ -69,16 +69,18 @@ class Bundle:
         files: all files by path, the manifest too, in alphabetical order.
         contents: bytes of each file, by path.
         entrypoints: of each tool, by its id.
+        lines: of the manifest.
     """
 
     manifest: ToolsetManifest
     files: tuple[BundleFile, ...]
     contents: Mapping[str, bytes]
     entrypoints: Mapping[str, Entrypoint]
+    lines: ManifestLines
 
     def find_line(self, problem: str) -> int | None:
         """Return the line of the manifest for a problem, which begins with its place."""
-        return ManifestLines(self.contents[MANIFEST_PATH]).find(problem)
+        return self.lines.find(problem)
 
     def describe_problem(self, problem: str) -> str:
         """Return a problem of the manifest with its file and line, as a clause.
@@ -124,15 +126,16 @@ def read_bundle(files: Mapping[str, bytes]) -> Bundle:
         for path, place in artifacts.items()
         if path not in files
     ]
+    lines = ManifestLines(files[MANIFEST_PATH])
     if problems:
-        raise problems_error(MANIFEST_PATH, problems, ManifestLines(files[MANIFEST_PATH]).find)
+        raise problems_error(MANIFEST_PATH, problems, lines.find)
     described = tuple(
         BundleFile(
             path, find_kind(path, artifacts), hashlib.sha256(content).hexdigest(), len(content)
         )
         for path, content in sorted(files.items())
     )
-    return Bundle(manifest, described, dict(files), entrypoints)
+    return Bundle(manifest, described, dict(files), entrypoints, lines)
 
 
 def find_kind(path: str, artifacts: Mapping[str, str] | frozenset[str] = frozenset()) -> FileKind:

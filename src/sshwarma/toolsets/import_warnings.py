@@ -19,18 +19,16 @@ MAX_WARNINGS: Final = 20
 def list_warnings(
     bundle: Bundle, tools: Sequence[ToolInfo], answer: WorkerAnswer
 ) -> tuple[str, ...]:
-    """Return probable mistakes in a toolset, as sentences with file and line."""
-    found = [
-        f"{one}."
-        for one in (
-            *_find_equal_names(bundle, tools),
-            *_find_undescribed(bundle, tools),
-            *_read_warnings(answer),
-        )
-    ]
-    shown = list(dict.fromkeys(found))
-    rest = len(shown) - MAX_WARNINGS
-    return (*shown[:MAX_WARNINGS], *([f"{rest} more warnings."] if rest > 0 else []))
+    """Return probable mistakes in a toolset, as sentences with file and line.
+
+    It takes up to half a second: the lines of a large manifest are read.
+    """
+    problems = [*_find_equal_names(bundle, tools), *_find_undescribed(bundle, tools)]
+    warnings = list(dict.fromkeys(_read_warnings(answer)))
+    rest = len(problems) + len(warnings) - MAX_WARNINGS
+    shown = [bundle.describe_problem(problem) for problem in problems[:MAX_WARNINGS]]
+    shown += warnings[: MAX_WARNINGS - len(shown)]
+    return (*(f"{one}." for one in shown), *([f"{rest} more warnings."] if rest > 0 else []))
 
 
 def describe_unreadable(bundle: Bundle, reason: str) -> str:
@@ -55,9 +53,7 @@ def _find_equal_names(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str
         name = tool.name or titles.get(tool.id) or tool.id
         if first.setdefault(name, index) != index:
             place = f"tools[{index}]{'.name' if tool.name else ''}"
-            yield bundle.describe_problem(
-                f"{place}: {name} is the name of tools[{first[name]}], too"
-            )
+            yield f"{place}: {name} is the name of tools[{first[name]}], too"
 
 
 def _find_undescribed(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str]:
@@ -65,7 +61,7 @@ def _find_undescribed(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str
     described = {info.id for info in tools if info.description}
     for index, tool in enumerate(bundle.manifest.tools):
         if tool.id not in described:
-            yield bundle.describe_problem(
+            yield (
                 f"tools[{index}]: {tool.id} has neither a description nor a docstring, by which"
                 " models choose it"
             )

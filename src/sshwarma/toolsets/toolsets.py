@@ -315,12 +315,13 @@ class Toolsets(ToolProvider):
         except SandboxError as error:
             raise _no_sandbox_error(error) from error
         except WorkerError as error:
-            raise Invalid(describe_unreadable(bundle, str(error))) from error
+            reason = await asyncio.to_thread(describe_unreadable, bundle, str(error))
+            raise Invalid(reason) from error
         except TimeoutError:
             seconds = f"{TOOLSET_IMPORT_SECONDS:.0f} s"
             raise Invalid(f"The tools of {manifest.id} cannot be read in {seconds}.") from None
         tools = read_tools(bundle, answer)
-        return tools, list_warnings(bundle, tools, answer)
+        return tools, await asyncio.to_thread(list_warnings, bundle, tools, answer)
 
     @override
     def why_unavailable(self, tool: Thing) -> str:

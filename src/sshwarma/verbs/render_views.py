@@ -6,7 +6,6 @@ one.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
@@ -14,6 +13,7 @@ from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Line, Table, line, text_lines
 from sshwarma.tools.provider import find_printed
+from sshwarma.tools.result_check import format_value
 from sshwarma.verbs.rendered_file import read_content
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
@@ -67,7 +67,7 @@ def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) ->
             if data == value:
                 lines.append(line(("dim", f"{page}, with the result as its data")))
             else:
-                text = json.dumps(data, ensure_ascii=False, indent=1)
+                text = format_value(data, indent=1)
                 lines.append(line(("dim", f"{page}, with the data:")))
                 lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
         case "frame":

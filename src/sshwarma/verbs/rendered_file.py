@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,6 +9,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.units import MIB
 from sshwarma.services import services_of
+from sshwarma.tools.result_check import format_value
 from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.row_versions import find_version_of_row
@@ -27,7 +27,8 @@ _MAX_SHOWN_BYTES: Final = MIB
 def read_content(plan: Mapping[str, Any] | None) -> str | None:
     """Return the text that a plan shows; None if it shows something else.
 
-    A content that is no text, such as a list that the tool returned, is shown as JSON.
+    A content that is no text, such as a list that the tool returned, is shown as JSON, which is
+    indented if it is short.
     """
     if plan is None or plan.get("renderer") not in _SHOWING:
         return None
@@ -35,7 +36,7 @@ def read_content(plan: Mapping[str, Any] | None) -> str | None:
     content = config.get("content") if isinstance(config, Mapping) else None
     if content is None or isinstance(content, str):
         return content
-    return json.dumps(content, ensure_ascii=False, indent=1)
+    return format_value(content, indent=1)
 
 
 async def load_content(

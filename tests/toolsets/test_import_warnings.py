@@ -1,0 +1,38 @@
+"""Warnings of an import cost little, however many mistakes a toolset has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from sshwarma.toolsets.bundle import read_bundle
+from sshwarma.toolsets.import_warnings import MAX_WARNINGS, list_warnings
+from sshwarma.toolsets.worker_process import WorkerAnswer
+
+TOOL = """
+  - id: t{0}
+    entrypoint: tools.a:f{0}
+    name: Same
+"""
+
+
+def test_manifest_is_read_once_for_all_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    compose = yaml.compose
+
+    def count(*words: Any, **options: Any) -> Any:
+        reads.append(words)
+        return compose(*words, **options)
+
+    tools = "".join(TOOL.format(number) for number in range(60))
+    manifest = f'manifest_version: "1"\nid: kit\nname: Kit\nversion: "1"\ntools:{tools}'
+    code = "".join(f"def f{number}(): pass\n" for number in range(60))
+    bundle = read_bundle({"toolset.yaml": manifest.encode(), "tools/a.py": code.encode()})
+    monkeypatch.setattr(yaml, "compose", count)
+    answer = WorkerAnswer({"_meta": {"warnings": ["x is odd"]}}, ())
+    *shown, rest = list_warnings(bundle, [], answer)
+    assert len(reads) == 1
+    assert len(shown) == MAX_WARNINGS and rest == "100 more warnings."
+    assert shown[0] == "toolset.yaml: tools[1].name: Same is the name of tools[0], too (line 12)."
