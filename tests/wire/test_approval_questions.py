@@ -93,6 +93,29 @@ def test_answer_is_for_the_question_that_was_read(ann: Person, bob: Person, scre
     assert "exit status 0" in second.communicate()[0]
 
 
+def test_keys_are_offered_for_the_only_question(
+    house: Server, ann: Person, bob: Person, screen: Screen, name: Callable[[str], str]
+) -> None:
+    """A key says no number, and so cannot be meant for one of two questions."""
+    eve = house.person(name("eve"))
+    eve.does(f"join {ann.json('files')['room']}")
+    calls = [ask(bob, "echo one")]
+    screen.wait_for("(F8), or /deny")
+    first = ann.json("approvals")["waiting"][0]["number"]
+    calls.append(ask(eve, "echo two"))
+    screen.wait_for(f"/allow {first + 1}, or /deny {first + 1} and why")
+    both = f"{first} (workspace:run_command), {first + 1} (workspace:run_command)"
+    screen.press("f8")
+    screen.wait_for(f"Several calls wait here: {both}.")  # and how, on the next line
+    screen.wait_for(f" one: /allow {first}")
+    screen.press("f9")
+    screen.wait_for(f" one: /deny --number {first}")
+    ann.does(f"allow {first + 1}", f"deny {first}")
+    assert "two" in calls[1].communicate()[0]
+    assert "denied" in calls[0].communicate()[0]
+    eve.hang_up()
+
+
 def test_person_is_asked_whose_program_was_used_last(
     house: Server, ann: Person, bob: Person, screen: Screen
 ) -> None:

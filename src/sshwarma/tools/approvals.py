@@ -42,6 +42,10 @@ from sshwarma.world.world import World
 APPROVAL_KEY: Final = "approval"
 """Key of the metadata of a question's row: the number of the approval."""
 
+OTHERS_WAIT_KEY: Final = "others_wait"
+"""Key of the metadata of a question's row: whether others waited in its room, so that an answer
+needs its number."""
+
 ASKING_TURN_KEY: Final = "asking_turn"
 """Key of the metadata of the rows of a question and of its answer: the turn that waits, if any."""
 
@@ -275,11 +279,13 @@ class Approvals:
         await finish(record())  # an answer that is recorded counts, though its request is gone
 
     async def _ask(self, caller: Caller, waiting: WaitingApproval) -> None:
+        meta: dict[str, Any] = {APPROVAL_KEY: waiting.number}
+        if len(self.list_in(waiting.room_id)) > 1:
+            meta[OTHERS_WAIT_KEY] = True
+
         def work(tx: Change) -> None:
             calls.set_call_status(tx, waiting.call_id, "pending")
-            waiting.append_notice(
-                tx, waiting.question, caller.agent.id, {APPROVAL_KEY: waiting.number}
-            )
+            waiting.append_notice(tx, waiting.question, caller.agent.id, meta)
 
         await self._world.change(work)
 

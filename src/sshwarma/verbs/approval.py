@@ -134,7 +134,7 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
     Args:
         number: its number, as the question says it (default: the only one that waits here).
     """
-    waiting = await _find_waiting(caller, number)
+    waiting = await _find_waiting(caller, number, "allow")
     approvals = services_of(caller).tools.approvals
     if number is None and approvals.has_taken_a_place(waiting):
         raise Conflict(
@@ -174,14 +174,14 @@ async def deny(
     first, _, rest = (why or "").strip().partition(" ")
     if number is None and first.isdecimal() and int(first) <= MAX_EXACT_INTEGER:
         number, why = int(first), rest
-    waiting = await _find_waiting(caller, number)
+    waiting = await _find_waiting(caller, number, "deny")
     answer = Answer(caller.agent.id, False, shorten_reason(why or ""))
     await services_of(caller).tools.approvals.answer(caller, waiting, answer)
     return Confirmation(f"Denied {waiting.tool}.")
 
 
-async def _find_waiting(caller: Caller, number: int | None) -> WaitingApproval:
-    """Return the call that is meant, if the caller may answer for its room.
+async def _find_waiting(caller: Caller, number: int | None, verb_name: str) -> WaitingApproval:
+    """Return the call that is meant by a verb, if the caller may answer for its room.
 
     Raises:
         NotFound: if none waits, or several do and no number is given.
@@ -190,10 +190,12 @@ async def _find_waiting(caller: Caller, number: int | None) -> WaitingApproval:
     approvals = services_of(caller).tools.approvals
     if number is None:
         here = approvals.list_in(caller.room_id)
-        if len(here) != 1:
-            numbers = ", ".join(str(one.number) for one in here)
-            problem = f"Several calls wait here: {numbers}" if here else "No call waits here"
-            raise NotFound(f"{problem}.", hint="Give the number of one." if here else "")
+        if not here:
+            raise NotFound("No call waits here.")
+        if len(here) > 1:
+            calls = ", ".join(f"{one.number} ({one.tool})" for one in here)
+            hint = next_call("Give the number of one: {}", verb_name, number=here[0].number)
+            raise NotFound(f"Several calls wait here: {calls}.", hint=hint)
         number = here[0].number
     waiting = approvals.find(number)
     room = await caller.with_room(waiting.room_id).room()

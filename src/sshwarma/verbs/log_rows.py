@@ -17,7 +17,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.tools.approvals import APPROVAL_KEY
+from sshwarma.tools.approvals import APPROVAL_KEY, OTHERS_WAIT_KEY
 from sshwarma.verbs.views import EMPTY_BLOCK, format_call_time, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
@@ -163,7 +163,9 @@ def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Bl
     prefix = f"{author} " if row.author_id is not None else ""
     if (number := row.meta.get(APPROVAL_KEY)) is not None and reader.is_person:
         head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
-        hint = line(("dim", f"  /allow {number} (F8), or /deny {number} (F9) and why"))
+        # A key answers the only question of a room.
+        keys = ("", "") if row.meta.get(OTHERS_WAIT_KEY) else (" (F8)", " (F9)")
+        hint = line(("dim", f"  /allow {number}{keys[0]}, or /deny {number}{keys[1]} and why"))
         text = cut_long_text(row.content)
         first, *arguments = text.split("\n")
         rest = _draw_remainder(row, text, reader)
