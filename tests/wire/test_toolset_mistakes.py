@@ -185,6 +185,22 @@ def test_upgrade_says_what_is_different(ann: Person, name: Callable[[str], str])
     assert ann.run(f"run {kit_id}:hum").status == 0
 
 
+def test_import_of_the_same_file_says_that_nothing_is_different(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, code = name("kit"), 'def ask():\n    "Ask."\n'
+    archive = written(kit_id, code, "ask")
+    assert ann.run("toolset import", archive, "-T").status == 0
+    assert (
+        ann.run("toolset import", archive, "-T").out == f"{kit_id} 1.0 is unchanged: Kit, 1 tool.\n"
+    )
+    assert f"imported the toolset {kit_id} 1.0 again, unchanged" in ann.does("history")
+    assert ann.run("toolset import --json", archive, "-T").json["how"] == "unchanged"
+    changed = written(kit_id, code.replace("Ask", "Asks"), "ask")
+    said = f"Upgraded {kit_id}, still 1.0: Kit, 1 tool.\nChanged: ask.\n"
+    assert ann.run("toolset import", changed, "-T").out == said
+
+
 def test_import_over_a_linked_toolset_says_that_the_link_ends(
     ann: Person, name: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ class Upgrade:
         changed: names of tools with another definition, or another module.
         ended_link: the folder that the toolset was linked to, and is no more; "" if none.
         rooms: ids of rooms that have equipped single tools of it, and so not the new ones.
+        is_unchanged: whether every file is as before.
     """
 
     version_before: str = ""
@@ -38,6 +39,7 @@ class Upgrade:
     changed: tuple[str, ...] = ()
     ended_link: str = ""
     rooms: frozenset[str] = frozenset()
+    is_unchanged: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -48,6 +50,8 @@ class Upgrade:
         """Describe it for rooms, as what somebody did."""
         if self.is_new:
             return f"installed the toolset {label} {version}"
+        if self.is_unchanged:
+            return f"imported the toolset {label} {version} again, unchanged"
         kinds = (
             ("before", (self.version_before,)),
             ("new", self.added),
@@ -127,6 +131,7 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
         ),
         str(old.get("source_ref", "")) if was_linked else "",
         frozenset(rooms - find_rooms_with(conn, [before.space.id])),
+        old.get(TREE_KEY) == new.get(TREE_KEY),
     )
 
 

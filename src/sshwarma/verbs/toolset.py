@@ -170,7 +170,7 @@ async def import_toolset(
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
     data, where = await _read_archive(caller, archive, encoded=encoded)
     done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
-    return describe_import(caller, done, "installed" if done.upgrade.is_new else "upgraded")
+    return describe_import(caller, done)
 
 
 @toolset.verb(

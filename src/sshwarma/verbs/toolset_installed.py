@@ -11,7 +11,7 @@ from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world.caller import Caller
 from sshwarma.world.reader import Reader
 
-ImportKind: TypeAlias = Literal["installed", "upgraded", "linked"]
+ImportKind: TypeAlias = Literal["installed", "upgraded", "linked", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ToolsetInstalled:
         tools: how many tools it has.
         servers: how many MCP servers it has.
         is_new: whether it took the place of no version before.
-        how: what was done.
+        how: what was done; `unchanged` if every file is as before.
         version_before: that it took the place of; "" if it is new.
         added: names of tools that the version before did not have.
         removed: names of tools that are gone.
@@ -50,9 +50,12 @@ class ToolsetInstalled:
     warnings: tuple[str, ...]
 
 
-def describe_import(caller: Caller, done: Installed, how: ImportKind) -> ToolsetInstalled:
-    """Return the result of an import for who made it."""
+def describe_import(caller: Caller, done: Installed, *, is_link: bool = False) -> ToolsetInstalled:
+    """Return the result of an import, or of a link, for who made it."""
     upgrade = done.upgrade
+    how: ImportKind = "linked" if is_link else "installed" if upgrade.is_new else "upgraded"
+    if upgrade.is_unchanged and not is_link:
+        how = "unchanged"
     return ToolsetInstalled(
         done.id,
         done.name,
@@ -77,12 +80,15 @@ def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
     """Draw what was installed, what differs, and the warnings."""
     servers = f", {format_count(result.servers, 'MCP server')}" if result.servers else ""
     tools = format_count(result.tools, "tool")
-    version = result.version
-    if not result.is_new:
-        version = f"from {result.version_before} to {result.version}"
-    lines: list[Line] = [
-        line(f"{result.how.capitalize()} {result.id} {version}: {result.name}, {tools}{servers}.")
-    ]
+    version = f" {result.version}"
+    if result.version == result.version_before:
+        version = f", still{version}"
+    elif not result.is_new:
+        version = f" from {result.version_before} to{version}"
+    done = f"{result.how.capitalize()} {result.id}{version}"
+    if result.how == "unchanged":
+        done = f"{result.id} {result.version} is unchanged"
+    lines: list[Line] = [line(f"{done}: {result.name}, {tools}{servers}.")]
     kinds = (("New", result.added), ("Gone", result.removed), ("Changed", result.changed))
     lines += [line(f"{kind}: {join_names(names)}.", hang=2) for kind, names in kinds if names]
     if result.unequipped_here or result.unequipped_elsewhere:
