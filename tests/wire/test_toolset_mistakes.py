@@ -201,6 +201,39 @@ def test_import_of_the_same_file_says_that_nothing_is_different(
     assert ann.run("toolset import", changed, "-T").out == said
 
 
+def test_uninstall_and_a_later_import_name_the_rooms_that_had_it(
+    house: Server, name: Callable[[str], str]
+) -> None:
+    """What a room had equipped does not come back."""
+    kit_id, room, hidden = name("kit"), name("lab"), name("hidden")
+    ann = house.person(name("ann"), role="admin")
+    bob = house.person(name("bob"))
+    bob.does(f"create {hidden}", "room private")
+    rooms = f"{hidden}, {room}"
+    archive = written(kit_id, 'def ask():\n    "Ask."\n', "ask")
+    assert ann.run("toolset import", archive, "-T").status == 0
+    ann.does(f"create {room}", f"equip room {kit_id}:*")
+    bob.does(f"load {kit_id} room")
+    asked = ann.run(f"toolset uninstall {kit_id}")
+    assert asked.status == 2 and f"It is equipped in {rooms}." in asked.err
+    said = ann.does(f"toolset uninstall {kit_id} --yes")
+    assert said == f"Uninstalled {kit_id} with 1 tool. It was equipped in {rooms}.\n"
+    said = ann.run("toolset import", archive, "-T").out
+    assert said == (
+        f"Installed {kit_id} 1.0: Kit, 1 tool.\n"
+        f"It was equipped in {rooms} before it was uninstalled, and is not now."
+        f" /equip room {kit_id}:* equips it in a room.\n"
+    )
+    told = f"installed the toolset {kit_id} 1.0, which is not equipped here any more: /equip room"
+    assert told in " ".join(bob.does("history").split())
+    assert ann.run("toolset import", archive, "-T").out.startswith(f"{kit_id} 1.0 is unchanged")
+    assert ann.does(f"toolset uninstall {kit_id} --yes") == f"Uninstalled {kit_id} with 1 tool.\n"
+    done = ann.run("toolset import --json", archive, "-T").json
+    assert (done["equipped_before"], done["equipped_before_count"]) == ([], 0)
+    for one in (ann, bob):
+        one.hang_up()
+
+
 def test_import_over_a_linked_toolset_says_that_the_link_ends(
     ann: Person, name: Callable[[str], str], tmp_path: Path
 ) -> None:

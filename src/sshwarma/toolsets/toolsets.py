@@ -180,7 +180,8 @@ class Toolsets(ToolProvider):
             self._servers.declare(tx, space, servers, caller.agent.id)
             upgrade = compare(tx.conn, before, manifest.id)
             if seen is None:
-                tell_rooms(tx, caller, space, upgrade.describe(space.label, version))
+                text = upgrade.describe(space.label, version)
+                tell_rooms(tx, caller, space, text, upgrade.rooms_before)
             return space, upgrade
 
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
-from sshwarma.toolsets.records import TREE_KEY, check_toolset_id, read_files
+from sshwarma.toolsets.records import TREE_KEY, check_toolset_id, is_toolset, read_files
 from sshwarma.world import things
 from sshwarma.world.equipment import find_rooms_with
+from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
 LINKED: Final = "local"
@@ -31,6 +32,7 @@ class Upgrade:
         ended_link: the folder that the toolset was linked to, and is no more; "" if none.
         rooms: ids of rooms that have equipped single tools of it, and so not the new ones.
         is_unchanged: whether every file is as before.
+        rooms_before: ids of rooms that had it equipped when it was uninstalled; none otherwise.
     """
 
     version_before: str = ""
@@ -40,6 +42,7 @@ class Upgrade:
     ended_link: str = ""
     rooms: frozenset[str] = frozenset()
     is_unchanged: bool = False
+    rooms_before: frozenset[str] = frozenset()
 
     @property
     def is_new(self) -> bool:
@@ -112,7 +115,7 @@ def read_present(conn: Connection, toolset_id: str) -> Present:
 def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
     """Return what an import has changed, in its transaction."""
     if before.space is None:
-        return Upgrade()
+        return Upgrade(rooms_before=frozenset(_find_rooms_before(conn, toolset_id)))
     after = read_present(conn, toolset_id)
     added = tuple(sorted(after.tools.keys() - before.tools.keys()))
     rooms = find_rooms_with(conn, before.tool_ids) if added else set()
@@ -133,6 +136,30 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
         frozenset(rooms - find_rooms_with(conn, [before.space.id])),
         old.get(TREE_KEY) == new.get(TREE_KEY),
     )
+
+
+def _find_rooms_before(conn: Connection, toolset_id: str) -> set[str]:
+    """Return the rooms that had a toolset equipped when it was last uninstalled.
+
+    Their equipment is stored, of things that are gone.
+    """
+    columns = things_table.c
+    query = (
+        select(columns.id)
+        .where(
+            columns.qualified_name == toolset_id,
+            columns.kind == "toolset",
+            columns.deleted_at.is_not(None),
+        )
+        .order_by(columns.deleted_at.desc())
+    )
+    old_id = conn.scalar(query.limit(1))
+    old = things.get_thing(conn, old_id) if old_id is not None else None
+    if old is None or not is_toolset(old):
+        return set()
+    of_it = (columns.parent_id == old.id) & (columns.deleted_at == old.deleted_at)
+    tools = select(columns.id).where(of_it, columns.kind == "tool")
+    return find_rooms_with(conn, [old.id, *conn.scalars(tools)])
 
 
 def _read_definition(tool: Thing, hashes: dict[str, str]) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from sshwarma.verbs.file_views import FileData, FileDownload
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
+from sshwarma.verbs.toolset_rooms import join_rooms, list_known_rooms
 from sshwarma.verbs.toolset_views import (
     ToolsetDetails,
     ToolsetFile,
@@ -36,6 +37,7 @@ from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
+from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.errors import Forbidden, Invalid, empty_error
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.things import Thing
@@ -170,7 +172,7 @@ async def import_toolset(
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
     data, where = await _read_archive(caller, archive, encoded=encoded)
     done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
-    return describe_import(caller, done)
+    return await describe_import(caller, done)
 
 
 @toolset.verb(
@@ -264,20 +266,24 @@ async def uninstall_toolset(
     """
     _check_direct(caller)
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
-    tools = await caller.world.store.read(lambda conn: things.read_children(conn, space.id, "tool"))
+    read = caller.world.store.read
+    tools = await read(lambda conn: things.read_children(conn, space.id, "tool"))
     named = join_with_rest([tool.name for tool in tools], MAX_NAMED_FILES)
-    servers = await caller.world.store.read(
-        lambda conn: things.read_children(conn, space.id, "mcp")
-    )
+    servers = await read(lambda conn: things.read_children(conn, space.id, "mcp"))
+    ids = [space.id, *(tool.id for tool in tools)]
+    room_ids = await read(lambda conn: find_rooms_with(conn, ids))
+    rooms = join_rooms(await list_known_rooms(caller, room_ids), len(room_ids))
     if not yes:
         also = ", ".join(server.name for server in servers)
         raise Invalid(
             f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}"
-            f"{f', and its MCP servers: {also}' if also else ''}.",
+            f"{f', and its MCP servers: {also}' if also else ''}."
+            f"{f' It is equipped in {rooms}.' if rooms else ''}",
             hint=next_call("{} does it.", "toolset uninstall", name=space.label, yes=True),
         )
     await services_of(caller).toolsets.uninstall(caller, space)
-    return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.")
+    was = f" It was equipped in {rooms}." if rooms else ""
+    return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.{was}")
 
 
 async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -> tuple[bytes, str]:

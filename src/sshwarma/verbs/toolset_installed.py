@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.toolsets.upgrade import Installed, join_names
+from sshwarma.verbs.toolset_rooms import join_rooms, list_known_rooms
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world.caller import Caller
 from sshwarma.world.reader import Reader
@@ -30,6 +31,8 @@ class ToolsetInstalled:
         ended_link: the folder that it was linked to, and is no more; "" if none.
         unequipped_here: whether this room has some of its tools, and not those that are new.
         unequipped_elsewhere: how many other rooms have some of its tools, and not those.
+        equipped_before: rooms that had it equipped when it was uninstalled, the first of those that
+            the caller may see; `equipped_before_count` is how many there are.
         warnings: probable mistakes of its author.
     """
 
@@ -47,10 +50,14 @@ class ToolsetInstalled:
     ended_link: str
     unequipped_here: bool
     unequipped_elsewhere: int
+    equipped_before: tuple[str, ...]
+    equipped_before_count: int
     warnings: tuple[str, ...]
 
 
-def describe_import(caller: Caller, done: Installed, *, is_link: bool = False) -> ToolsetInstalled:
+async def describe_import(
+    caller: Caller, done: Installed, *, is_link: bool = False
+) -> ToolsetInstalled:
     """Return the result of an import, or of a link, for who made it."""
     upgrade = done.upgrade
     how: ImportKind = "linked" if is_link else "installed" if upgrade.is_new else "upgraded"
@@ -71,6 +78,8 @@ def describe_import(caller: Caller, done: Installed, *, is_link: bool = False) -
         upgrade.ended_link,
         caller.room_id in upgrade.rooms,
         len(upgrade.rooms - {caller.room_id}),
+        await list_known_rooms(caller, upgrade.rooms_before),
+        len(upgrade.rooms_before),
         done.warnings,
     )
 
@@ -93,6 +102,13 @@ def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
     lines += [line(f"{kind}: {join_names(names)}.", hang=2) for kind, names in kinds if names]
     if result.unequipped_here or result.unequipped_elsewhere:
         lines += _draw_unequipped(result, reader)
+    if result.equipped_before_count:
+        rooms = join_rooms(result.equipped_before, result.equipped_before_count)
+        text = f"It was equipped in {rooms} before it was uninstalled, and is not now."
+        text += reader.hint(
+            " {} equips it in a room.", "equip", context="room", patterns=f"{result.id}:*"
+        )
+        lines.append(line(("warn", text), hang=2))
     if result.ended_link:
         lines.append(line(("warn", f"It is not linked to {result.ended_link} any more.")))
     lines += [line(("warn", f"Warning: {one}"), hang=2) for one in result.warnings]

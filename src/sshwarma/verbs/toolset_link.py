@@ -36,4 +36,4 @@ async def link_toolset(
         done = await services_of(caller).toolsets.link(caller, path, Allowed(network, packages))
     except OSError as error:
         raise Invalid(f"folder: {describe_os_error(error)}") from error
-    return describe_import(caller, done, is_link=True)
+    return await describe_import(caller, done, is_link=True)
