@@ -167,6 +167,20 @@ def test_call_that_changes_nothing_has_the_present_version(house: Server, ann: P
     assert rows == [[version, version]]
 
 
+def test_history_of_files_names_the_call_that_changed_them(ann: Person) -> None:
+    ann.does("shell touch a", 'run workspace:run_command command="touch b"', "file mv b c")
+    rename, call, command = ann.json("file history")["versions"]
+    assert (rename["tool"], rename["row"]) == ("", None)
+    assert (command["tool"], command["row"]) == ("", None)
+    assert call["tool"] == "workspace:run_command"
+    assert "touch b" in ann.does(f"expand {call['row']}")
+    shown = " ".join(ann.does("file history").split())
+    assert f"{ann.name} workspace:run_command, row {call['row']} + b" in shown
+    assert f"{ann.name} shell + a" in shown
+    one = ann.does(f"file version {call['id'][-6:]}")
+    assert f"  workspace:run_command, row {call['row']} by {ann.name}" in one
+
+
 def test_edit_of_two_loses_nothing(house: Server, ann: Person, name: Any) -> None:
     bob = house.person(name("bob"), role="admin")
     room = ann.json("files")["room"]

@@ -19,6 +19,7 @@ from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.file_version_views import describe_source, format_version_time
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.manifests import Manifest
+from sshwarma.workspaces.row_versions import find_call_of_version
 from sshwarma.workspaces.tree import list_folders
 
 MAX_NOTE_CHARACTERS: Final = 60
@@ -51,10 +52,11 @@ async def complete_versions(request: CompletionRequest) -> list[Option]:
 
     def describe_version(conn: Connection, manifest: Manifest) -> str:
         paths = tuple(manifests.read_changed_paths(conn, manifest))
+        tool, _ = find_call_of_version(conn, manifest) or ("", 0)
         words = (
             format_version_time(manifest.created_at),
             caller.world.agents.name_of(manifest.author_id),
-            describe_source(manifest.source, manifest.source_ref),
+            describe_source(manifest.source, manifest.source_ref, tool),
             join_with_rest(paths, 1) or "no change",
         )
         note = " ".join(words)

@@ -26,6 +26,8 @@ class FileVersionItem:
         source_ref: the call, turn or commit that made it; of an edit the version that it restored.
         paths: what it changed, the first ones; `changed` is how many.
         changes: what it did at each of `paths`.
+        tool: whose call made it; "" if no call did.
+        row: number of the row of that call; None if no call did.
         removed: whether it removed the path that was asked for.
     """
 
@@ -39,6 +41,8 @@ class FileVersionItem:
     changes: Mapping[str, ChangeKind]
     files: int
     size: int
+    tool: str = ""
+    row: int | None = None
     removed: bool = False
 
 
@@ -64,7 +68,7 @@ def draw_file_history(result: FileHistory, reader: Reader) -> Block:
                 ("mark", item.id[-6:]),
                 ("time", format_version_time(item.at)),
                 ("name", item.by),
-                describe_source(item.source, item.source_ref),
+                _describe_source_of(item, reader),
                 ("warn", "removed") if item.removed else _describe_paths(item),
             )
             for item in result.versions
@@ -99,7 +103,7 @@ def draw_file_version(result: FileVersionContents, reader: Reader) -> Block:
     """Draw what made a version, and its files with the start of their hashes."""
     item = result.version
     reference = f" ({item.source_ref})" if item.source_ref else ""
-    source = describe_source(item.source, item.source_ref)
+    source = _describe_source_of(item, reader)
     lines: list[Line] = [
         line(("heading", f"Version {item.id[-6:]}"), f" of the files in {result.room}"),
         line(f"  {source} by ", ("name", item.by), f"{reference}, {item.at}"),
@@ -118,11 +122,18 @@ def format_version_time(at: str) -> str:
     return at[:16].replace("T", " ")
 
 
-def describe_source(source: str, source_ref: str | None) -> str:
-    """Return what made a version, in words: `user upload`, `restore of 1f03ac`."""
+def describe_source(source: str, source_ref: str | None, tool: str = "") -> str:
+    """Return what made a version: `user upload`, `restore of 1f03ac`, `kit:paint`."""
     if source == "edit" and source_ref:
         return f"restore of {source_ref[-6:]}"
+    if source == "tool_run":
+        return tool or ("tool run" if source_ref else "shell")  # only that verb has no call
     return source.replace("_", " ")
+
+
+def _describe_source_of(item: FileVersionItem, reader: Reader) -> str:
+    text = describe_source(item.source, item.source_ref, reader.name_tool(item.tool))
+    return text if item.row is None else f"{text}, row {item.row}"
 
 
 def _describe_paths(item: FileVersionItem) -> str:

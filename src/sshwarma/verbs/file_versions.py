@@ -35,7 +35,7 @@ from sshwarma.workspaces.change_kinds import read_change_kinds
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.paths import parse_path
-from sshwarma.workspaces.row_versions import find_version_of_row
+from sshwarma.workspaces.row_versions import find_call_of_version, find_version_of_row
 from sshwarma.workspaces.text_diff import compare_contents
 from sshwarma.workspaces.tree import Changes, Entry, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces, find_entry
@@ -242,6 +242,7 @@ def _version_item(
 ) -> FileVersionItem:
     changes = manifests.read_changed_paths(conn, manifest)
     named = tuple(changes)[:MAX_NAMED_FILES]
+    tool, row = find_call_of_version(conn, manifest) or ("", None)
     return FileVersionItem(
         manifest.id,
         manifest.created_at,
@@ -253,6 +254,8 @@ def _version_item(
         read_change_kinds(conn, manifest, changes, named),
         manifest.entry_count,
         manifest.total_bytes,
+        tool,
+        row,
         removed,
     )
 

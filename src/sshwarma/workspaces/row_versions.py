@@ -1,4 +1,4 @@
-"""The version of a room's files that belongs to an entry of its log."""
+"""The version of files that belongs to a row of the log, and the other way round."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sshwarma.common.times import format_iso
 from sshwarma.workspaces.manifests import Manifest, get_manifest
 from sshwarma.world.errors import NotFound
 from sshwarma.world.row import Row
-from sshwarma.world.schema import manifests, tool_calls
+from sshwarma.world.schema import manifests, rows, tool_calls
 
 
 def find_version_of_row(conn: Connection, row: Row) -> Manifest:
@@ -33,3 +33,19 @@ def find_version_of_row(conn: Connection, row: Row) -> Manifest:
     if manifest is None:
         raise NotFound(f"This room had no files at row {row.seq}.")
     return manifest
+
+
+def find_call_of_version(conn: Connection, manifest: Manifest) -> tuple[str, int] | None:
+    """Return the tool whose call made a version, and the row number of the call.
+
+    None if no call made it: a command of a person has none.
+    """
+    if manifest.source != "tool_run" or manifest.source_ref is None:
+        return None
+    query = (
+        select(tool_calls.c.tool_id, rows.c.seq)
+        .join(rows, rows.c.id == tool_calls.c.id)
+        .where(tool_calls.c.id == manifest.source_ref)
+    )
+    found = conn.execute(query).first()
+    return (found.tool_id, found.seq) if found is not None else None
