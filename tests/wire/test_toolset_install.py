@@ -14,6 +14,7 @@ from support.driver.covers import covers
 from support.driver.fixtures import serving
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import HELPERS, KIT, kit, pack
+from support.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -222,3 +223,27 @@ def test_call_brings_no_uninstalled_toolset_back(
         owner.does(f"toolset uninstall {kit_id} --yes")
         calling.wait(30)
     assert kit_id not in [one["id"] for one in ann.json("toolset list")["toolsets"]]
+
+
+@needs_bubblewrap
+def test_uninstall_ends_the_calls_that_run_and_says_so_to_both(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("kit")
+    assert ann.run("toolset import", pack(kit(kit_id)), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    bob = house.person(name("bob"))
+    bob.does(f"join {ann.json('files')['room']}")
+    long = subprocess.Popen(
+        [*bob.ssh("-T"), f"run {kit_id}:wait_long"], stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    wait_until(lambda: f"tool.call {kit_id}:wait_long" in ann.does("history"))
+    said = ann.does(f"toolset uninstall {kit_id} --yes")
+    assert f"These calls ran, and were ended: {kit_id}:wait_long of {bob.name}." in said
+    told, _ = long.communicate()
+    because = f"{ann.name} uninstalled the toolset {kit_id}"
+    assert f"{kit_id}:wait_long was ended: {because}." in " ".join(told.split())
+    assert long.returncode == 1
+    assert f"was ended: {because}" in " ".join(ann.does("history").split())
+    bob.hang_up()

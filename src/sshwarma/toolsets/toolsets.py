@@ -13,10 +13,7 @@ from sqlalchemy import Connection
 from typing_extensions import override
 
 from sshwarma.common.finish import finish
-from sshwarma.common.limits import (
-    TOOLSET_CALL_SECONDS,
-    TOOLSET_IMPORT_SECONDS,
-)
+from sshwarma.common.limits import TOOLSET_CALL_SECONDS, TOOLSET_IMPORT_SECONDS
 from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError
 from sshwarma.tools.call_checks import check_after_wait
@@ -38,6 +35,7 @@ from sshwarma.toolsets.records import (
     uninstall_toolset,
 )
 from sshwarma.toolsets.rendered_results import add_render_plan
+from sshwarma.toolsets.running_calls import RunningCalls
 from sshwarma.toolsets.servers import (
     NETWORK_KEY,
     Allowed,
@@ -55,6 +53,7 @@ from sshwarma.toolsets.worker_process import (
     Workers,
     WorkerTool,
     list_tools,
+    no_sandbox_error,
 )
 from sshwarma.toolsets.worker_results import (
     make_result,
@@ -67,7 +66,7 @@ from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, Unavailable
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Hint
 from sshwarma.world.store import Change
@@ -93,6 +92,7 @@ class Toolsets(ToolProvider):
         self._folders = ToolsetFolders(world, runs.workspaces.blobs, data_dir)
         self._workers = Workers(runs.sandbox)
         self._lock = ChangeLock()
+        self._calls = RunningCalls()
         self._linked = LinkedToolsets(world, self._install)
 
     @classmethod
@@ -206,8 +206,11 @@ class Toolsets(ToolProvider):
             await finish(self._servers.apply(space.id))
         return replace(done, upgrade=upgrade, warnings=warnings)
 
-    async def uninstall(self, caller: Caller, space: Thing) -> None:
-        """Delete a toolset with all it has, and disconnect its MCP servers."""
+    async def uninstall(self, caller: Caller, space: Thing) -> list[str]:
+        """Delete a toolset with all it has, and disconnect its MCP servers.
+
+        Returns the calls of it that ran and were ended, each with who made it.
+        """
 
         def work(tx: Change) -> None:
             things.get_live_thing(tx.conn, space.id)  # another call may have been first
@@ -217,9 +220,11 @@ class Toolsets(ToolProvider):
 
         async with self._lock.hold(caller):
             await caller.change(work)
+            ended = await finish(self._calls.end_all(caller, space))
             await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))
             await self._folders.delete_old()
+        return ended
 
     async def switch(self, caller: Caller, space: Thing, *, is_enabled: bool) -> None:
         """Enable or disable a toolset, with the connections of its MCP servers."""
@@ -255,7 +260,7 @@ class Toolsets(ToolProvider):
                 ) as sandbox:
                     yield sandbox
             except SandboxError as error:
-                raise _no_sandbox_error(error) from error
+                raise no_sandbox_error(error) from error
 
     def _use_packages(self, packages: str) -> contextlib.AbstractAsyncContextManager[object]:
         """Keep packages that an import needs: it would hold up others while they come."""
@@ -314,7 +319,7 @@ class Toolsets(ToolProvider):
                     code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS, user
                 )
         except SandboxError as error:
-            raise _no_sandbox_error(error) from error
+            raise no_sandbox_error(error) from error
         except WorkerError as error:
             reason = await asyncio.to_thread(describe_unreadable, bundle, str(error))
             raise Invalid(reason) from error
@@ -355,10 +360,13 @@ class Toolsets(ToolProvider):
                 return error  # what the tool did to the files until then is kept
 
         try:
-            async with self._open_code(tool) as code:
-                answer, files = await self._runs.run(caller, work, lambda: check_after_wait(caller))
+            with self._calls.run(caller, tool):
+                async with self._open_code(tool) as code:
+                    answer, files = await self._runs.run(
+                        caller, work, lambda: check_after_wait(caller)
+                    )
         except SandboxError as error:
-            raise _no_sandbox_error(error) from error
+            raise no_sandbox_error(error) from error
         saved_at = now_ms()
         if isinstance(answer, TimeoutError):
             raise TimeoutError(f"The tool was ended after {TOOLSET_CALL_SECONDS:.0f} s.")
@@ -390,10 +398,3 @@ class Toolsets(ToolProvider):
                 raise Conflict(f"{tool.label} was changed just now: call it again.")
             version = str(space.metadata.get("version", ""))
             yield ToolsetCode(space.label, version, mounts, (found,))
-
-
-def _no_sandbox_error(error: SandboxError) -> Unavailable:
-    return Unavailable(
-        f"Tools of toolsets cannot run on this server: {error.obstacle.reason}.",
-        hint=f"An administrator can {error.obstacle.remedy}.",
-    )

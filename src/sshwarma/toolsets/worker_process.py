@@ -23,9 +23,10 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import WORKSPACE, Profile
-from sshwarma.sandbox.run import Sandbox
+from sshwarma.sandbox.run import Sandbox, SandboxError
 from sshwarma.sandbox.spares import SpareSandboxes
 from sshwarma.toolsets.bundle import Bundle
+from sshwarma.world.errors import Unavailable
 from sshwarma.world.resources import resource_dir
 
 TOOLSET_PATH: Final = "/ts"
@@ -292,3 +293,11 @@ def _compile_worker(folder: Path) -> Path:
     """
     compileall.compile_dir(folder, maxlevels=0, quiet=2)
     return folder
+
+
+def no_sandbox_error(error: SandboxError) -> Unavailable:
+    """Return the refusal of what needs a worker where no sandbox can start."""
+    return Unavailable(
+        f"Tools of toolsets cannot run on this server: {error.obstacle.reason}.",
+        hint=f"An administrator can {error.obstacle.remedy}.",
+    )

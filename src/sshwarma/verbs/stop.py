@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from sshwarma.services import services_of
@@ -13,7 +12,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
-from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.open_requests import OpenRequest, wait_for_ends
 from sshwarma.world.rooms import Room
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
@@ -56,7 +55,7 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     for request in own_work:
         request.stop(caller.agent.name)
     await answering.wait_for_stopped(room.id)
-    await _wait_for_ends(own_work)
+    await wait_for_ends(own_work, STOP_TIMEOUT_SECONDS)
     stopped += [_describe_work(caller, one) for one in own_work]
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
 
@@ -82,15 +81,6 @@ async def _refuse(
     others = " and ".join(f"{kind} {' and '.join(names)}" for kind, names in kinds.items() if names)
     refusal = caller.missing_right_error(Right.MODERATE, room, f"for {others}")
     await ASKER_RIGHT.require(caller, room=room, refusal=refusal)
-
-
-async def _wait_for_ends(work: list[OpenRequest]) -> None:
-    """Wait until stopped work has ended, at most STOP_TIMEOUT_SECONDS."""
-    ends = [asyncio.ensure_future(one.has_ended.wait()) for one in work]
-    if ends:
-        _, late = await asyncio.wait(ends, timeout=STOP_TIMEOUT_SECONDS)
-        for waiting in late:
-            waiting.cancel()
 
 
 def _describe_work(caller: Caller, request: OpenRequest) -> str:

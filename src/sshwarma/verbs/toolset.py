@@ -281,8 +281,10 @@ async def uninstall_toolset(
             f"{f' It is equipped in {rooms}.' if rooms else ''}",
             hint=next_call("{} does it.", "toolset uninstall", name=space.label, yes=True),
         )
-    await services_of(caller).toolsets.uninstall(caller, space)
+    ended = await services_of(caller).toolsets.uninstall(caller, space)
     was = f" It was equipped in {rooms}." if rooms else ""
+    if ended:
+        was += f" These calls ran, and were ended: {join_with_rest(ended, MAX_NAMED_FILES)}."
     return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.{was}")
 
 

@@ -8,6 +8,7 @@ removed, its token is revoked or expires, its agent is removed from its room, or
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -93,11 +94,11 @@ class OpenRequest:
             # Not at once: an event may be published by the work itself.
             asyncio.get_running_loop().call_soon(self._cancel)
 
-    def stop(self, by: str) -> None:
+    def stop(self, by: str, reason: str = "") -> None:
         """Cancel the work for the agent named `by`."""
         if not self.reason:
             self.stopped_by = by
-            self.end(f"{self.work} was stopped by {by}.")
+            self.end(reason or f"{self.work} was stopped by {by}.")
 
     def end_access(self, reason: str) -> None:
         """Cancel the work because its agent or token has no access any more."""
@@ -190,3 +191,12 @@ class OpenRequests:
         for request in tuple(self._requests.get(event.agent_id, ())):
             if request.via == event.fingerprint:
                 request.end_access(event.reason)
+
+
+async def wait_for_ends(requests: Iterable[OpenRequest], seconds: float) -> None:
+    """Wait until requests have ended, at most some seconds."""
+    ends = [asyncio.ensure_future(one.has_ended.wait()) for one in requests]
+    if ends:
+        _, late = await asyncio.wait(ends, timeout=seconds)
+        for waiting in late:
+            waiting.cancel()
