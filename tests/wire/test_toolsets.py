@@ -77,6 +77,10 @@ def test_kit_is_installed_by_a_pipe_and_its_tools_run(ann: Person, painted: str)
         "toolset.yaml": "config", "tools/kit.py": "python", "tools/helpers.py": "python",
     }  # fmt: skip
     assert painted in [one["id"] for one in ann.json("toolset list")["toolsets"]]
+    lines = [line.split("  ") for line in ann.does(f"toolset show {painted}").splitlines()]
+    words = [[word.strip() for word in line if word.strip()] for line in lines]
+    assert [f"{painted}:paint", "Paint It", "Paint a file"] in words
+    assert ["tools/helpers.py", "54 B"] in words
     done = call(ann, f"{painted}:paint", where={"path": "wall", "times": 2})
     assert done["ok"], done
     assert done["structured"] == {

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
+from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.file_views import format_size
 from sshwarma.verbs.views import draw_columns, format_count, view
+
+MAX_SHOWN_FILES: Final = 20
+"""Files of a toolset that a terminal shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,7 @@ class ToolsetDetails:
 
 @view(ToolsetDetails)
 def draw_toolset_details(result: ToolsetDetails) -> Block:
-    """Draw the facts of a toolset, its tools and how many files it has."""
+    """Draw the facts of a toolset, its tools and its files."""
     item = result.toolset
     state = "" if item.enabled else ", disabled"
     installed_at = item.installed_at[:16].replace("T", " ")
@@ -111,7 +116,9 @@ def draw_toolset_details(result: ToolsetDetails) -> Block:
     lines.append(line(("dim", f"  installed {installed_at} UTC from {item.source}")))
     rows = [
         (
-            ("name", f"  {tool.id}"), tool.description.split("\n")[0],
+            ("name", f"  {tool.id}"),
+            "" if tool.name == tool.id.rpartition(":")[2] else tool.name,
+            tool.description.split("\n")[0],
             ("dim", ", ".join(filter(None, (
                 tool.renderer or "",
                 "needs an approval" if tool.confirms else "",
@@ -130,6 +137,12 @@ def draw_toolset_details(result: ToolsetDetails) -> Block:
     if result.requirements:
         lines.append(line(f"  requires {', '.join(result.requirements)}", hang=4))
     lines.append(line(("dim", f"  {format_count(len(result.files), 'file')}, {size}")))
+    shown = result.files[:MAX_SHOWN_FILES]
+    lines += draw_columns(
+        ((file.path, ("dim", format_size(file.size))) for file in shown), indent=4
+    )
+    if rest := count_rest(len(result.files) - len(shown), "file"):
+        lines.append(line(("dim", f"    {rest}")))
     if result.obstacle:
         lines.append(line(("warn", f"  {result.obstacle}")))
     return block(*lines)
