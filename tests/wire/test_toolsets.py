@@ -76,6 +76,7 @@ def test_kit_is_installed_by_a_pipe_and_its_tools_run(ann: Person, painted: str)
     assert {file["path"]: file["kind"] for file in shown["files"]} == {
         "toolset.yaml": "config", "tools/kit.py": "python", "tools/helpers.py": "python",
     }  # fmt: skip
+    assert shown["toolset"]["source"] == "zip, a pipe"
     assert painted in [one["id"] for one in ann.json("toolset list")["toolsets"]]
     lines = [line.split("  ") for line in ann.does(f"toolset show {painted}").splitlines()]
     words = [[word.strip() for word in line if word.strip()] for line in lines]

@@ -37,6 +37,7 @@ from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
+from sshwarma.world.doors import PEOPLE_DOORS
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.errors import Forbidden, Invalid, empty_error
 from sshwarma.world.reader import TextByReader, next_call
@@ -298,7 +299,7 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
         if archive is not None or encoded:
             raise Invalid("archive: must not be given with piped input.")
         check_archive_size(caller.upload.size)
-        where = "a pipe" if caller.door == "ssh" else "a request"
+        where = "a pipe" if caller.door in PEOPLE_DOORS else "a request"
         # It is not stored: a refused one would stay until contents without a use are deleted.
         return await asyncio.to_thread(caller.upload.read), where
     if archive is None:
