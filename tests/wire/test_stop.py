@@ -109,6 +109,28 @@ def test_command_of_another_is_stopped_and_the_room_reads_it(
     assert [one["path"] for one in ann.json("files")["files"]] == ["begun"]
 
 
+def test_number_stops_one_of_two_calls(ann: Person, bob: Person, tool: str) -> None:
+    room = ann.json("files")["room"]
+    running = [start(bob, f"run {tool}"), start(ann, f"run {tool}")]
+    wait_until(lambda: len(ann.json("look")["running"]) == 2)
+    numbers = {one["by"]: one["number"] for one in ann.json("look")["running"]}
+    shown = " ".join(ann.does("look").split())
+    assert f"Running: {tool} for {bob.name} /stop {numbers[bob.name]}" in shown
+    screen = bob.sit(room=room)
+    screen.type("/stop \t")
+    screen.wait_for(f" {tool} of {ann.name}")
+    refused = bob.run(f"stop {numbers[ann.name]}")
+    assert refused.status == 1 and f"for what is run by {ann.name}" in refused.err
+    assert ann.does(f"stop {numbers[bob.name]}") == f"Stopped {tool} of {bob.name}.\n"
+    assert f"{tool} was stopped by {ann.name}." in running[0].communicate()[0]
+    assert [one["by"] for one in ann.json("look")["running"]] == [ann.name]
+    unknown = ann.run(f"stop {numbers[bob.name]}")
+    said = f"No call or command with the number {numbers[bob.name]} runs here. /look shows"
+    assert unknown.status == 1 and said in unknown.err
+    assert ann.does("stop") == f"Stopped {tool}.\n"
+    running[1].communicate()
+
+
 def test_stop_says_that_nothing_runs(ann: Person) -> None:
     said = "No model is answering here now, and no call or command runs."
     assert said in ann.run("stop").err

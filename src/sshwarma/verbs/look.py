@@ -60,6 +60,15 @@ class RoomExit:
     to: str
 
 
+@dataclass(frozen=True, slots=True)
+class RunningWork:
+    """A call or a command that runs in a room; `number` stops it alone."""
+
+    number: int
+    work: str
+    by: str
+
+
 @dataclass(frozen=True, eq=False)
 class RoomDetails:
     """A room as /look shows it; one shared value for all callers, equal by identity."""
@@ -77,6 +86,7 @@ class RoomDetails:
     exits: tuple[RoomExit, ...]
     floor: tuple[ContainedThing, ...]
     floor_more: int
+    running: tuple[RunningWork, ...] = ()
 
 
 @view_for_reader(RoomDetails)
@@ -106,6 +116,9 @@ def draw_room_details(room: RoomDetails, reader: Reader) -> Block:
         if rest := count_rest(room.floor_more):
             hint = reader.hint(": {}", "inv show", inventory="room")
             lines.append(line("    ", ("dim", f"… {rest}{hint}")))
+    for one in room.running:
+        hint = reader.hint("  {}", "stop", name=str(one.number))
+        lines.append(line("  Running: ", one.work, " for ", ("name", one.by), ("verb", hint)))
     return block(*lines)
 
 
@@ -222,6 +235,10 @@ async def read_room_details(caller: Caller) -> RoomDetails:
     world, turns = caller.world, services_of(caller).turns
     room = await caller.room()
     exits = await caller.visible_exits(room)
+    running = tuple(
+        RunningWork(one.number, one.work, world.agents.name_of(one.agent_id))
+        for one in world.open_requests.list_work(room.id)
+    )
 
     def see() -> RoomDetails:
         here, here_more = _read_people(world, room)
@@ -239,9 +256,10 @@ async def read_room_details(caller: Caller) -> RoomDetails:
                 ContainedThing(thing.name, thing.kind, thing.description) for thing in room.bag
             ),
             floor_more=room.bag_size - len(room.bag),
+            running=running,
         )
 
-    version = (world.version, world.presence.room_version(room.id))
+    version = (world.version, world.presence.room_version(room.id), running)
     hidden = frozenset(room.exits) - frozenset(exits)
     return world.cached(("look", room.id, hidden), version, LOOK_CACHE_SECONDS, see)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
+from sshwarma.common.shorten import shorten_name
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import ModelName
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, complete_models
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.views import Confirmation
@@ -13,10 +14,23 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.open_requests import OpenRequest, wait_for_ends
+from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 
 STOP_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait for stopped calls to end."""
+
+
+async def complete_stoppable(request: CompletionRequest) -> list[Option]:
+    """List the models, and the calls and commands that run here, by their numbers."""
+    caller = request.caller
+    work = caller.world.open_requests.list_work(caller.room_id)
+    calls = [(str(one.number), _describe_work(caller, one)) for one in work]
+    return [*calls, *await complete_models(request)]
+
+
+Stoppable: TypeAlias = Annotated[str, Arg(complete=complete_stoppable)]
+"""A model, or the number of a call or command."""
 
 
 @verb(
@@ -25,21 +39,25 @@ STOP_TIMEOUT_SECONDS: Final = 5.0
     needs=Right.TALK,
     also_needs=(ASKER_RIGHT,),
     tool=False,
-    examples=("/stop", "/stop @guide"),
+    examples=("/stop", "/stop @guide", "/stop 3"),
 )
-async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
+async def stop(caller: Caller, name: Stoppable | None = None) -> Confirmation:
     """Stop the answers of models, and the calls and commands of people.
 
     Stops what you asked for, from whichever terminal; an owner of the room stops that of everybody.
 
     For people:
         Ctrl-C does the same for answers, and for what runs in the terminal where it is pressed.
+        /look shows the numbers of calls and commands.
 
     Args:
-        name: the model (default: every model that answers here, and all calls and commands).
+        name: the model, or the number of a call or command (default: every model that answers
+            here, and all calls and commands).
     """
     answering = services_of(caller).turns
     room = await caller.room()
+    if name is not None and name.isdecimal():
+        return await _stop_work(caller, room, name)
     agent_id = caller.world.agents.find_model(name).id if name else None
     may_stop_all = await ASKER_RIGHT.is_met(caller, room)
     work = [] if name else caller.world.open_requests.list_work(room.id)
@@ -58,6 +76,28 @@ async def stop(caller: Caller, name: ModelName | None = None) -> Confirmation:
     await wait_for_ends(own_work, STOP_TIMEOUT_SECONDS)
     stopped += [_describe_work(caller, one) for one in own_work]
     return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
+
+
+async def _stop_work(caller: Caller, room: Room, number: str) -> Confirmation:
+    """Stop the one call or command with a number.
+
+    Raises:
+        NotFound: if none with that number runs in the room.
+        Forbidden: if another agent made it, and the caller may not stop that.
+    """
+    work = caller.world.open_requests.list_work(room.id)
+    found = next((one for one in work if str(one.number) == number), None)
+    if found is None:
+        raise NotFound(
+            f"No call or command with the number {shorten_name(number)} runs here.",
+            hint=next_call("{} shows what runs.", "look"),
+        )
+    by = caller.world.agents.name_of(found.agent_id)
+    refusal = caller.missing_right_error(Right.MODERATE, room, f"for what is run by {by}")
+    await ASKER_RIGHT.require(caller, found.agent_id, room=room, refusal=refusal)
+    found.stop(caller.agent.name)
+    await wait_for_ends([found], STOP_TIMEOUT_SECONDS)
+    return Confirmation(f"Stopped {_describe_work(caller, found)}.")
 
 
 async def _refuse(

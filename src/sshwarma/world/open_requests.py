@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import count
 from types import TracebackType
 from typing import Self
 
@@ -32,6 +33,7 @@ class OpenRequest:
         reason: why it must end; empty while it may continue.
         lost_access: whether the agent or the token lost access, rather than the room.
         work: what people in the room can stop, such as the name of a tool; "" if they cannot.
+        number: by which they stop it alone; 0 without `work`.
         stopped_by: name of the agent that stopped it; "" if nobody did.
         has_ended: set when the block is left.
     """
@@ -44,6 +46,7 @@ class OpenRequest:
         token: Token | None,
         via: str,
         work: str = "",
+        number: int = 0,
     ) -> None:
         self.agent_id = agent_id
         self.room_id = room_id
@@ -52,6 +55,7 @@ class OpenRequest:
         self.reason = ""
         self.lost_access = False
         self.work = work
+        self.number = number
         self.stopped_by = ""
         self.has_ended = asyncio.Event()
         self._requests = requests
@@ -117,6 +121,7 @@ class OpenRequests:
     def __init__(self, bus: EventBus, agents: AgentDirectory) -> None:
         self._agents = agents
         self._requests: dict[str, set[OpenRequest]] = {}
+        self._numbers = count(1)
         bus.on_event(AgentEvicted, self._on_evicted)
         bus.on_event(AgentsChanged, self._on_agent_changed)
         bus.on_event(TokenRevoked, self._on_token_revoked)
@@ -132,7 +137,8 @@ class OpenRequests:
         work: str = "",
     ) -> OpenRequest:
         """Return a request of an agent, to be used in a `with` block around its work."""
-        return OpenRequest(self, agent_id, room_id, token, via, work)
+        number = next(self._numbers) if work else 0
+        return OpenRequest(self, agent_id, room_id, token, via, work, number)
 
     def add(self, request: OpenRequest) -> None:
         """Add a request; entering it does."""
@@ -154,13 +160,14 @@ class OpenRequests:
         }
 
     def list_work(self, room_id: str) -> list[OpenRequest]:
-        """Return the requests of a room whose work people can stop."""
-        return [
+        """Return the requests of a room whose work people can stop, by number."""
+        found = (
             request
             for requests in self._requests.values()
             for request in requests
             if request.work and request.room_id == room_id
-        ]
+        )
+        return sorted(found, key=lambda request: request.number)
 
     def rooms_of(self, agent_id: str) -> set[str]:
         """Return the rooms in which an agent has requests."""
