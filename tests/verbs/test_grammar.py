@@ -163,8 +163,8 @@ def test_text_that_begins_with_dashes_follows_equals_or_dashes(start: str) -> No
     ("/history --before 0", "--before 0"),
     ("/history --before=two", "--before=two"),
     ("/gc orphan", "orphan"),
-    ("/gc", ""),
-    ("/gc  --yes", ""),
+    ("/file", ""),
+    ("/gc  --now", "--now"),
     ("/message 30", "30"),
     ("/tool  lsit  x", "lsit"),
     ("/history 20 words", "words"),
@@ -337,8 +337,8 @@ def test_missing_argument_is_named_with_its_help() -> None:
     ) as caught:
         parsed("/tell")
     assert caught.value.hint_for(PERSON) == "Usage: /tell NAME TEXT…"
-    with pytest.raises(Invalid, match="/gc needs an action: orphans, stale, purge"):
-        parsed("/gc")
+    with pytest.raises(Invalid, match="/file needs an action: "):
+        parsed("/file")
 
 
 def test_argument_types_with_different_completers_are_distinct() -> None:

@@ -262,6 +262,7 @@ REFUSALS = """
 /invite revoke ""
 /invite revoke nothing
 /gc everything
+/gc list everything
 /gc purge -1
 /gc orphans now
 /gc stale -1

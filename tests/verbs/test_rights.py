@@ -69,6 +69,7 @@ NEEDS = {
     "/fork lobby": ("create right on this server", "Ask alice"),
     "/clone lobby": ("create right on this server", "Ask alice"),
     "/broadcast hello": ("admin right on this server", "Ask alice"),
+    "/gc list": ("admin right on this server", "Ask alice"),
     "/gc orphans": ("admin right on this server", "Ask alice"),
     "/gc files": ("admin right on this server", "Ask alice"),
     "/model list": ("own right on this server", "Ask alice"),

@@ -304,7 +304,7 @@ def test_deleted_name_can_be_reused(alice: Person, name: Named) -> None:
 # -- garbage
 
 
-@covers("gc purge", "gc stale", "gc orphans")
+@covers("gc list", "gc purge", "gc stale", "gc orphans")
 def test_gc_purge_needs_yes_and_keeps_referenced_things(
     serve: Callable[..., Server],
 ) -> None:
@@ -322,6 +322,11 @@ def test_gc_purge_needs_yes_and_keeps_referenced_things(
     assert ann.json("gc stale 7")["count"] == 0
     assert ann.json("gc purge 7 --yes")["count"] == 0
     assert ann.json("gc orphans")["acted"] is False
+    counts = ann.json("gc list")
+    assert counts == {"orphans": 0, "deleted": 0, "days": 30, "contents": 0, "size": 0}
+    shown = " ".join(ann.does("gc").split())
+    assert "0 things deleted 30 days ago or earlier /gc purge --yes" in shown
+    assert "0 contents of files that nothing names, 0 B /gc files --yes" in shown
     done = ann.json("gc purge 0 --yes")
     assert done["acted"] is True
     assert ["old", "data"] in done["found"]

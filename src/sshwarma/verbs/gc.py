@@ -65,11 +65,59 @@ def draw_garbage_report(report: GarbageReport, reader: Reader) -> Block:
 gc = group(
     "gc",
     section="Upkeep",
+    default="list",
     doc="""Find and remove garbage.
 
     Things that a log, a key, a call or a file refers to are kept.
     """,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GarbageCounts:
+    """The garbage of each kind, counted.
+
+    Attributes:
+        orphans: things whose bag is gone.
+        deleted: things that were deleted at least `days` days ago, and can be removed.
+        contents: contents of files that no version names; `size` is the sum of their bytes.
+    """
+
+    orphans: int
+    deleted: int
+    days: int
+    contents: int
+    size: int
+
+
+@view_for_reader(GarbageCounts)
+def draw_garbage_counts(result: GarbageCounts, reader: Reader) -> Block:
+    """Draw each kind of garbage with how much there is, and the call that removes it."""
+    contents = format_count(result.contents, "content")
+    rows = (
+        (f"{format_count(result.orphans, 'thing')} whose bag is gone", "gc orphans"),
+        (f"{format_count(result.deleted, 'thing')} deleted {result.days} days ago or earlier",
+         "gc purge"),
+        (f"{contents} of files that nothing names, {format_size(result.size)}", "gc files"),
+    )  # fmt: skip
+    return block(
+        line(("heading", "Garbage:")),
+        *draw_columns((text, ("verb", reader.name_call(name, yes=True))) for text, name in rows),
+        line(("dim", "Without yes, each lists what it would remove."), hang=2),
+    )
+
+
+@gc.verb("list", needs=Right.ADMIN, tool=False, examples=("/gc", "/gc list"))
+async def list_garbage(caller: Caller) -> GarbageCounts:
+    """Count the garbage of each kind, and say what removes it."""
+    days = DEFAULT_GARBAGE_DAYS
+    read = caller.world.store.read
+    orphans = await read(garbage.find_orphans)
+    deleted = await read(lambda conn: garbage.find_deleted_things(conn, days))
+    unused = await services_of(caller).workspaces.find_unused()
+    return GarbageCounts(
+        len(orphans.things), len(deleted.things), days, len(unused), sum(unused.values())
+    )
 
 
 @gc.verb(
