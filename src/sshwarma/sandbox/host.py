@@ -7,10 +7,12 @@ import contextlib
 import os
 import platform
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
+
+import structlog
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
@@ -22,9 +24,12 @@ from sshwarma.sandbox.bubblewrap import (
     find_bubblewrap,
 )
 from sshwarma.sandbox.devices import make_devices
+from sshwarma.sandbox.leftovers import end_leftovers, name_mark
 from sshwarma.sandbox.profile import MachineFiles, Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
+
+log = structlog.get_logger(__name__)
 
 CHECK_SECONDS: Final = 15.0
 """Seconds that the check of a sandbox may take."""
@@ -89,10 +94,12 @@ class SandboxHost:
         Args:
             accounts: the directory with the files of /etc inside.
             hidden: a directory that must not be seen inside, such as that of the data.
-            devices: where a server that runs as root makes device files.
+            devices: where a server that runs as root makes device files, in a directory that
+                exists. No two hosts may have the same at a time.
         """
         self._files = MachineFiles(accounts, devices if os.geteuid() == 0 else None)
         self._hidden = hidden
+        self._devices = devices
         self._program: Path | None = None
         self._filter = b""
         self._slots = asyncio.Semaphore(MAX_SANDBOXES)
@@ -105,6 +112,18 @@ class SandboxHost:
 
         self.running = 0
         """Sandboxes that run now."""
+
+    async def end_leftovers(self) -> None:
+        """End what a server of the same directory has left that was killed."""
+        if platform.system() != "Linux":
+            return
+        try:
+            ended = await asyncio.to_thread(end_leftovers, name_mark(self._devices))
+        except OSError as error:
+            log.error("sandboxes of before could not be ended", reason=str(error))
+            return
+        if ended:
+            log.warning("sandboxes of before were ended", processes=ended)
 
     async def check(self) -> SandboxObstacle | None:
         """Find out whether sandboxes work, by making one; return why they do not.
@@ -122,6 +141,7 @@ class SandboxHost:
         if isinstance(found, SandboxObstacle):
             return found
         try:
+            self._files = replace(self._files, mark=name_mark(self._devices))
             self._filter = make_filter(is_root=self._files.devices is not None)
             if (obstacle := check_version(await _read_version(found))) is not None:
                 return obstacle

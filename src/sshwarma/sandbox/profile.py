@@ -69,10 +69,12 @@ class MachineFiles:
     Attributes:
         accounts: the directory with the files of /etc.
         devices: a directory with the files of /dev; None for those of the machine.
+        mark: the name of an open file that each of them holds, as `name_mark` returns it.
     """
 
     accounts: Path
     devices: Path | None = None
+    mark: str = ""
 
 
 def list_options(profile: Profile, files: MachineFiles) -> list[str]:

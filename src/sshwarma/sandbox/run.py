@@ -29,6 +29,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.processes import end_process, start_program
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
+from sshwarma.sandbox.descriptors import Descriptor, make_file, make_mark, open_gate, open_pipe
 from sshwarma.sandbox.profile import MachineFiles, Profile, list_options
 from sshwarma.sandbox.watch import find_excess, find_folder_excess
 
@@ -76,19 +77,6 @@ class Ending:
     excess: str = ""
 
 
-class _Descriptor:
-    """A file descriptor that is closed once."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self._is_open = True
-
-    def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            os.close(self.number)
-
-
 class Sandbox:
     """A running sandbox.
 
@@ -104,7 +92,7 @@ class Sandbox:
         stdin: StreamWriter,
         init: int,
         pidfd: int,
-        status: _Descriptor,
+        status: Descriptor,
         folder: Path | None,
     ) -> None:
         """Take over a sandbox whose first process is `init`."""
@@ -234,14 +222,15 @@ async def start_sandbox(
     """
     with contextlib.ExitStack() as stack:
         failed = stack.enter_context(contextlib.ExitStack())
-        status_reader, status_writer = _open_pipe(failed, stack)
-        gate_reader, gate_writer = _open_pipe(stack, stack)
+        status_reader, status_writer = open_pipe(failed, stack)
+        gate, gate_writer = open_gate(stack)
         # In memory, because the arguments of a process can be read inside.
-        options = _make_file(stack, "\0".join(list_options(profile, files)).encode() + b"\0")
-        calls = _make_file(stack, syscall_filter)
-        inherited = (status_writer, gate_reader, options, calls)
+        options = make_file(stack, "\0".join(list_options(profile, files)).encode() + b"\0")
+        calls = make_file(stack, syscall_filter)
+        # The first process inside keeps the file of --sync-fd open as long as it runs.
+        inherited = (status_writer, gate, options, calls, make_mark(stack, files.mark))
         source, writer = await _open_input(stack, failed)
-        names = ("--json-status-fd", "--block-fd", "--args", "--seccomp")
+        names = ("--json-status-fd", "--block-fd", "--args", "--seccomp", "--sync-fd")
         numbers = [descriptor.number for descriptor in inherited]
         process = await start_program(
             str(program),
@@ -303,25 +292,6 @@ async def _begin(process: Process, status: int, gate: int, cpu_seconds: int) -> 
             raise SandboxError(explain_failure("it ended at its start")) from error
         raise
     return init, pidfd
-
-
-def _open_pipe(
-    read_stack: contextlib.ExitStack, write_stack: contextlib.ExitStack
-) -> tuple[_Descriptor, _Descriptor]:
-    """Return both ends of a pipe, which the stacks close."""
-    reader, writer = map(_Descriptor, os.pipe())
-    read_stack.callback(reader.close)
-    write_stack.callback(writer.close)
-    return reader, writer
-
-
-def _make_file(stack: contextlib.ExitStack, data: bytes) -> _Descriptor:
-    """Return a file in memory with a content, which the stack closes."""
-    descriptor = _Descriptor(os.memfd_create("sandbox"))
-    stack.callback(descriptor.close)
-    os.write(descriptor.number, data)
-    os.lseek(descriptor.number, 0, os.SEEK_SET)
-    return descriptor
 
 
 async def _read_init(process: Process, status: int) -> int:

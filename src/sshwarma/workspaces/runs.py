@@ -95,6 +95,7 @@ class WorkspaceRuns:
         )
         runs = cls(workspaces, sandbox, data_dir / FOLDERS_DIRECTORY)
         await asyncio.to_thread(workspaces.blobs.delete_uploads)
+        await sandbox.end_leftovers()  # they could write to the folders
         await asyncio.to_thread(delete_tree, runs._directory)
         if (obstacle := await sandbox.check()) is not None:
             log.warning("no sandbox", reason=obstacle.reason, remedy=obstacle.remedy)
