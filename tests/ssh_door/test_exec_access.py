@@ -15,7 +15,7 @@ from sshwarma.ssh.door import exec as exec_module
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.exec import ExecHandler
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.text import Block, block
+from sshwarma.terminal.text import Line, line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world.world import World
 from support.people import Someone, alice, bob, do, world
@@ -101,11 +101,11 @@ async def test_result_is_drawn_beside_the_event_loop(
 ) -> None:
     drawn: list[threading.Thread] = []
 
-    def draw(result: object) -> Block:
+    def draw(result: object) -> list[Line]:
         drawn.append(threading.current_thread())
-        return block("drawn")
+        return [line("drawn")]
 
-    monkeypatch.setattr(exec_module, "draw_result", draw)
+    monkeypatch.setattr(exec_module, "draw_lines", draw)
     output = await run_command(world, bob.id, "look", LineRateLimiter(2))
     assert output.out == b"drawn\n"
     assert threading.current_thread() not in drawn

@@ -84,12 +84,15 @@ def render_block(block: Block, look: DisplayOptions) -> bytes:
 
 def render_plain(block: Block, utf8: bool = True) -> str:
     """Render a block for a pipe: escaped, unwrapped, uncoloured, joined by newlines."""
+    return "\n".join(render_plain_lines(block.lines, utf8))
+
+
+def render_plain_lines(items: Iterable[Line | Table | Picture], utf8: bool = True) -> Iterator[str]:
+    """Yield the lines of `render_plain`."""
     look = DisplayOptions(utf8=utf8, plain=True)
-    return "\n".join(
-        "".join(escape_text(text, utf8) for _, text in part.spans).rstrip(" ")
-        for item in block.lines
-        for part in _lay_out_item(item, look)
-    )
+    for item in items:
+        for part in _lay_out_item(item, look):
+            yield "".join(escape_text(text, utf8) for _, text in part.spans).rstrip(" ")
 
 
 def escape_text(text: str, utf8: bool = True) -> str:

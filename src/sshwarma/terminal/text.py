@@ -8,7 +8,7 @@ a Block need not.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -164,10 +164,19 @@ def lines_with_head(
     ]
 
 
+def split_text(text: str) -> Iterator[str]:
+    """Yield the lines of a text, as `split` makes them all at once."""
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
+
+
 def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:
     """Yield lines of a text, each indented by `indent` columns, also when wrapped."""
     pad = " " * indent
-    for part in text.split("\n"):
+    for part in split_text(text):
         yield line(pad, (style, part), hang=indent)
 
 

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_EXPORT_CHARACTERS, MAX_EXPORT_ROWS, MAX_EXPORT_TEXTS
-from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.terminal.text import Block, Line, block, line, split_text, text_lines
 from sshwarma.verbs.arguments import RowNumber
 from sshwarma.verbs.look import RoomExit
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.views import format_count, view
+from sshwarma.verbs.views import format_count, view, view_by_lines
 from sshwarma.world import rows, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
+from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
 
 LEFT_OUT_KINDS: Final = ("presence",)
 """Kinds of rows that a document leaves out: arrivals and departures."""
+
+NameOf: TypeAlias = Callable[[str | None], str]
 
 RESULT_KINDS: Final = frozenset(rows.TOOL_KINDS) - {"tool.call"}
 
@@ -79,9 +82,27 @@ class ExportedRoom:
     older: int | None
 
 
-@view(ExportedRoom)
-def draw_exported_room(room: ExportedRoom) -> Block:
+@view_by_lines(ExportedRoom)
+def draw_exported_room(room: ExportedRoom) -> Iterator[Line]:
     """Draw a room as Markdown: its texts, then its log, the oldest row first."""
+    yield from _draw_head(room)
+    if room.texts:
+        yield from (line("## Texts"), line())
+    for text in room.texts:
+        yield from (line(f"### {text.name} ({text.kind})"), line())
+        yield from _draw_fence(text.text)
+        yield line()
+    if room.left_out_texts:
+        left_out = format_count(room.left_out_texts, "text")
+        yield from (line(f"{left_out} did not fit into this document."), line())
+    yield from (line("## Log"), line())
+    if room.older is not None:
+        yield line(f"Older rows: ssh HOST export room --before {room.older}")
+        yield line()
+    yield from _draw_rows(room.rows)
+
+
+def _draw_head(room: ExportedRoom) -> list[Line]:
     lines: list[Line] = [line(f"# {room.name}"), line()]
     if room.description:
         lines += [*text_lines(room.description, ""), line()]
@@ -92,25 +113,16 @@ def draw_exported_room(room: ExportedRoom) -> Block:
         lines += [line("## Exits"), line()]
         lines += [line(f"- {way.direction}: {way.to}") for way in room.exits]
         lines.append(line())
-    if room.texts:
-        lines += [line("## Texts"), line()]
-    for text in room.texts:
-        lines += [line(f"### {text.name} ({text.kind})"), line(), *_draw_fence(text.text), line()]
-    if room.left_out_texts:
-        left_out = format_count(room.left_out_texts, "text")
-        lines += [line(f"{left_out} did not fit into this document."), line()]
-    lines += [line("## Log"), line()]
-    if room.older is not None:
-        lines += [line(f"Older rows: ssh HOST export room --before {room.older}"), line()]
-    return block(*lines, *_draw_rows(room.rows))
+    return lines
 
 
 def _draw_rows(shown: tuple[ExportedRow, ...]) -> Iterator[Line]:
     for row in shown:
         kind = "" if row.kind == "chat" else f" [{_describe_kind(row)}]"
-        first, *rest = row.text.split("\n")
-        yield line(f"- {_format_time(row.at)} **{row.who}**{kind}: {first}")
-        yield from (line(f"  {part}") for part in rest)
+        head = f"- {_format_time(row.at)} **{row.who}**{kind}: "
+        for part in split_text(row.text):
+            yield line(f"{head}{part}")
+            head = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +137,13 @@ class ExportedJournal:
     older: bool
 
 
-@view(ExportedJournal)
-def draw_exported_journal(journal: ExportedJournal) -> Block:
+@view_by_lines(ExportedJournal)
+def draw_exported_journal(journal: ExportedJournal) -> Iterator[Line]:
     """Draw a journal as Markdown."""
-    lines = [line(f"# Journal of {journal.name}"), line()]
+    yield from (line(f"# Journal of {journal.name}"), line())
     if journal.older:
-        lines += [line("Older entries did not fit into this document."), line()]
-    return block(*lines, *_draw_rows(journal.rows))
+        yield from (line("Older entries did not fit into this document."), line())
+    yield from _draw_rows(journal.rows)
 
 
 def _describe_kind(row: ExportedRow) -> str:
@@ -141,7 +153,7 @@ def _describe_kind(row: ExportedRow) -> str:
 
 def _draw_fence(text: str) -> Iterator[Line]:
     """Yield a text between fences that are longer than any row of backticks in it."""
-    longest = max(map(len, re.findall("`+", text)), default=0)
+    longest = max((len(found[0]) for found in re.finditer("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     yield line(fence)
     yield from text_lines(text, "")
@@ -201,14 +213,12 @@ async def export_room(
         before: only rows of the log with a lower number than this.
     """
     room = await caller.room()
-    texts, left_out, found = await caller.world.store.read(
-        lambda conn: _read_document(conn, room.id, before)
+    name_of = caller.world.agents.name_of
+    texts, left_out, shown, older = await caller.world.store.read(
+        lambda conn: _read_document(conn, room.id, before, name_of)
     )
-    shown = [row for row in found if row.kind not in LEFT_OUT_KINDS]
-    calls = {row.id: row.seq for row in shown if row.kind == "tool.call"}
     if caller.door == "ssh":
         return ExportAdvice(room.name, len(texts), len(shown))
-    name_of = caller.world.agents.name_of
     exits = await caller.visible_exits(room)
     return ExportedRoom(
         name=room.name,
@@ -222,40 +232,32 @@ async def export_room(
             for thing in texts
         ),
         left_out_texts=left_out,
-        rows=tuple(
-            ExportedRow(
-                row.seq,
-                row.created_at,
-                row.kind,
-                name_of(row.author_id),
-                row.content,
-                tool=str(row.meta.get("tool", "")),
-                call=calls.get(row.parent_row_id or "") if row.kind in RESULT_KINDS else None,
-            )
-            for row in shown
-        ),
-        older=found[0].seq if found and found[0].seq > 1 else None,
+        rows=shown,
+        older=older,
     )
 
 
 async def export_journal(caller: Caller) -> ExportedJournal:
     """Return the journal of the caller's room, as long as a log may be."""
     room = await caller.room()
-    found = await caller.world.store.read(
-        lambda conn: rows.read_tail(
-            conn,
-            room.id,
-            MAX_EXPORT_ROWS,
-            prefix="journal.",
-            max_characters=MAX_EXPORT_CHARACTERS,
-        )
+    name_of = caller.world.agents.name_of
+    return await caller.world.store.read(lambda conn: _read_journal(conn, room, name_of))
+
+
+def _read_journal(conn: Connection, room: Room, name_of: NameOf) -> ExportedJournal:
+    found = rows.read_tail(
+        conn,
+        room.id,
+        MAX_EXPORT_ROWS,
+        prefix="journal.",
+        max_characters=MAX_EXPORT_CHARACTERS,
     )
     entries = tuple(
         ExportedRow(
             row.seq,
             row.created_at,
             row.kind.removeprefix("journal."),
-            caller.world.agents.name_of(row.author_id),
+            name_of(row.author_id),
             row.content,
         )
         for row in found
@@ -267,9 +269,12 @@ async def export_journal(caller: Caller) -> ExportedJournal:
 
 
 def _read_document(
-    conn: Connection, room_id: str, before: int | None
-) -> tuple[list[Thing], int, list[Row]]:
-    """Read a room's texts, the number of those that did not fit, and the newest rows."""
+    conn: Connection, room_id: str, before: int | None, name_of: NameOf
+) -> tuple[list[Thing], int, tuple[ExportedRow, ...], int | None]:
+    """Read a room's texts, the number of those that did not fit, and the newest rows.
+
+    The last value is `before` for the older rows.
+    """
     texts, left_out = things.read_texts(
         conn, room_id, limit=MAX_EXPORT_TEXTS, max_characters=MAX_EXPORT_CHARACTERS
     )
@@ -280,4 +285,22 @@ def _read_document(
         before=before,
         max_characters=MAX_EXPORT_CHARACTERS,
     )
-    return texts, left_out, found
+    older = found[0].seq if found and found[0].seq > 1 else None
+    return texts, left_out, _export_rows(found, name_of), older
+
+
+def _export_rows(found: list[Row], name_of: NameOf) -> tuple[ExportedRow, ...]:
+    shown = [row for row in found if row.kind not in LEFT_OUT_KINDS]
+    calls = {row.id: row.seq for row in shown if row.kind == "tool.call"}
+    return tuple(
+        ExportedRow(
+            row.seq,
+            row.created_at,
+            row.kind,
+            name_of(row.author_id),
+            row.content,
+            tool=str(row.meta.get("tool", "")),
+            call=calls.get(row.parent_row_id or "") if row.kind in RESULT_KINDS else None,
+        )
+        for row in shown
+    )

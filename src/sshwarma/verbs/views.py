@@ -17,12 +17,14 @@ from pydantic import Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS
+from sshwarma.terminal.picture import Picture
 from sshwarma.terminal.render import render_plain
-from sshwarma.terminal.text import Block, Line, Span, block, line
+from sshwarma.terminal.text import Block, Line, Span, Table, block, line
 from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call
 
 R = TypeVar("R")
 _views: dict[type, Callable[[Any, Reader], Block]] = {}
+_line_views: dict[type, Callable[[Any], Iterable[Line]]] = {}
 _adapters: dict[type, TypeAdapter[Any]] = {}
 _drawn: WeakKeyDictionary[object, dict[Reader, Block]] = WeakKeyDictionary()
 
@@ -62,6 +64,23 @@ def view(of: type[R]) -> Callable[[Callable[[R], Block]], Callable[[R], Block]]:
     return declare
 
 
+def view_by_lines(
+    of: type[R],
+) -> Callable[[Callable[[R], Iterable[Line]]], Callable[[R], Iterable[Line]]]:
+    """Declare the function that draws a long result type line by line.
+
+    A million lines at a time would be a million objects: to look for garbage among them holds the
+    event loop for more than a tenth of a second.
+    """
+
+    def declare(make: Callable[[R], Iterable[Line]]) -> Callable[[R], Iterable[Line]]:
+        _line_views[of] = make
+        _views[of] = lambda result, reader: block(*make(result))
+        return make
+
+    return declare
+
+
 def view_for_reader(
     of: type[R],
 ) -> Callable[[Callable[[R, Reader], Block]], Callable[[R, Reader], Block]]:
@@ -83,6 +102,12 @@ def draw_result(result: object, reader: Reader = PERSON) -> Block:
     if cached_block is None:
         cached_block = by_reader[reader] = _views[type(result)](result, reader)
     return cached_block
+
+
+def draw_lines(result: object) -> Iterable[Line | Table | Picture]:
+    """Draw a result for a person; a long one line by line, as they are asked for."""
+    make = _line_views.get(type(result))
+    return draw_result(result).lines if make is None else make(result)
 
 
 def draw_hint(reader: Reader, sentence: str, verb: str, /, **arguments: object) -> list[Line]:

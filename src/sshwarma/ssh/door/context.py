@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
 from sshwarma.common.background import BackgroundTasks
@@ -19,8 +20,9 @@ from sshwarma.ssh.door.login import WorldAuthenticator
 from sshwarma.ssh.door.pictures import PictureFeed
 from sshwarma.ssh.door.status_line import StatusLines
 from sshwarma.terminal.clock import FrameClock
-from sshwarma.terminal.render import render_plain
-from sshwarma.terminal.text import Block, Line, Span, block, line, lines_with_head
+from sshwarma.terminal.picture import Picture
+from sshwarma.terminal.render import render_plain_lines
+from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
 from sshwarma.verbs.grammar import find_typed
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.views import split_usage
@@ -36,6 +38,9 @@ from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 
 _WORD: Final = re.compile(" +|[^ ]+")
+
+LINES_PER_PIECE: Final = 10_000
+"""Lines that are encoded at once: other threads wait for one piece at most."""
 
 INPUT_HISTORY_DELAY_SECONDS: Final = 2.0
 """Delay before typed lines are stored in input histories, all in one unit of work."""
@@ -206,5 +211,16 @@ def decode_text(data: bytes | bytearray, subject: str) -> str:
 
 def encode_plain_block(drawn: Block, *, utf8: bool, newline: str) -> bytes:
     """Encode a block for a pipe: plain, escaped, ended by a newline unless empty."""
-    text = render_plain(drawn, utf8=utf8)
-    return (text.replace("\n", newline) + newline).encode() if text else b""
+    return encode_plain_lines(drawn.lines, utf8=utf8, newline=newline)
+
+
+def encode_plain_lines(
+    items: Iterable[Line | Table | Picture], *, utf8: bool, newline: str
+) -> bytes:
+    """Encode lines as `encode_plain_block` does, without holding all of them."""
+    lines = render_plain_lines(items, utf8)
+    pieces: list[bytes] = []
+    while piece := list(islice(lines, LINES_PER_PIECE)):
+        pieces.append((newline.join(piece) + newline).encode())
+    text = b"".join(pieces)
+    return b"" if text == newline.encode() else text

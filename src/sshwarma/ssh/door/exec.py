@@ -33,6 +33,7 @@ from sshwarma.ssh.door.context import (
     decode_text,
     draw_refusal,
     encode_plain_block,
+    encode_plain_lines,
 )
 from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, remove_door_flags
 from sshwarma.ssh.door.login_audit import origin_of
@@ -55,7 +56,7 @@ from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.run import is_failed_run
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
-from sshwarma.verbs.views import draw_result, dump_json
+from sshwarma.verbs.views import draw_lines, draw_result, dump_json
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError, empty_error
 from sshwarma.world.reader import PERSON
@@ -353,11 +354,11 @@ class ExecHandler(TaskHandler):
 
     def _plain_text(self, result: object) -> bytes:
         """Draw a result; call it in a thread, because a text of megabytes takes seconds."""
-        drawn = draw_result(result)
         if self._channel.has_pty:  # a person's screen, which would wrap inside of words
             columns, _ = self._channel.size
-            return render_block(drawn, DisplayOptions(columns, MONO, self._utf8, plain=True))
-        return encode_plain_block(drawn, utf8=self._utf8, newline=self._newline)
+            look = DisplayOptions(columns, MONO, self._utf8, plain=True)
+            return render_block(draw_result(result), look)
+        return encode_plain_lines(draw_lines(result), utf8=self._utf8, newline=self._newline)
 
     async def _print_json(self, value: Any) -> None:
         # In a thread: a tool result may be megabytes, and every character is checked.

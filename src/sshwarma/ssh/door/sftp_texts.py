@@ -14,11 +14,11 @@ from cachetools import TTLCache
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, SFTP_TEXT_SECONDS
 from sshwarma.common.units import MIB
-from sshwarma.ssh.door.context import SshContext, encode_plain_block
+from sshwarma.ssh.door.context import SshContext, encode_plain_lines
 from sshwarma.ssh.door.sftp_paths import THING_SUFFIX, Place
 from sshwarma.verbs.examine import read_thing_details
 from sshwarma.verbs.export import export_journal, export_room
-from sshwarma.verbs.views import draw_result
+from sshwarma.verbs.views import draw_lines
 from sshwarma.world import things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
@@ -75,5 +75,5 @@ class RoomTexts:
         else:
             result = await export_room(replace(caller, verb="export room"))
         return await asyncio.to_thread(
-            lambda: encode_plain_block(draw_result(result), utf8=True, newline="\n")
+            lambda: encode_plain_lines(draw_lines(result), utf8=True, newline="\n")
         )
