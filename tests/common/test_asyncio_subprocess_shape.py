@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Callable, Coroutine
@@ -46,6 +47,26 @@ def test_program_that_is_killed_ends_by_its_signal(run: Run) -> None:
         process.kill()
         assert await process.wait() == -9
         assert not Path(f"/proc/{process.pid}").exists()
+
+    run(use())
+
+
+@LOOPS
+@pytest.mark.parametrize("command", ["exec <&-; echo ready; exec sleep 99", "echo ready"])
+def test_input_that_nobody_reads_is_a_lost_connection(run: Run, command: str) -> None:
+    async def use() -> None:
+        process = await start_by_vfork(("/bin/sh", "-c", command), PIPE, PIPE, DEVNULL)
+        assert process.stdin and process.stdout
+        assert await process.stdout.readline() == b"ready\n"
+        with pytest.raises(ConnectionError):
+            while True:
+                process.stdin.write(b"x" * STREAM_LIMIT_BYTES)
+                await process.stdin.drain()
+        process.stdin.write(b"more")
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await process.wait()
 
     run(use())
 

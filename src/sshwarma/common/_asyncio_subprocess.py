@@ -11,11 +11,14 @@ import asyncio
 import errno
 import os
 import subprocess
+from asyncio import BaseTransport, StreamWriter
 from asyncio.base_subprocess import BaseSubprocessTransport
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
+
+from typing_extensions import override
 
 STREAM_LIMIT_BYTES: Final = 1 << 16
 """Bytes of an output that are read ahead: asyncio's own default."""
@@ -31,6 +34,27 @@ def has_process_descriptors() -> bool:
     except OSError as error:
         return error.errno not in (errno.ENOSYS, errno.EPERM)
     return True
+
+
+class _Input(StreamWriter):
+    """The input of a program. What it reads no more is dropped, as by asyncio's own.
+
+    uvloop raises RuntimeError for it. `drain` raises a ConnectionError with either.
+    """
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self.transport.is_closing():
+            super().write(data)
+
+
+class _Protocol(SubprocessStreamProtocol):
+    @override
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        if self.stdin is not None:
+            self._replaced = self.stdin  # kept: it closes the pipe when it is deleted
+            self.stdin = _Input(self.stdin.transport, self, None, asyncio.get_running_loop())
 
 
 class _Transport(BaseSubprocessTransport):
@@ -79,7 +103,7 @@ async def start_by_vfork(
         OSError: if it cannot start.
     """
     loop = asyncio.get_running_loop()
-    protocol = SubprocessStreamProtocol(STREAM_LIMIT_BYTES, loop)
+    protocol = _Protocol(STREAM_LIMIT_BYTES, loop)
     connected = loop.create_future()
     transport = _Transport(
         loop, protocol, command, False, stdin, stdout, stderr, 0, waiter=connected, **options
