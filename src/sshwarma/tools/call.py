@@ -159,6 +159,7 @@ class Tools:
             kind, result, nested_calls = await self._run_recorded(caller, call, checked_call)
             seconds = time.monotonic() - start
             await place.wait_to_end()
+            request.end_work()
         except asyncio.CancelledError:
             why = request.reason if request.stopped_by else "The call was stopped."
             ended = ToolResult(why, is_error=True)

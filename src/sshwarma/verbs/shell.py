@@ -147,6 +147,7 @@ async def shell(
     with begin(caller.agent.id, room_id=caller.room_id, work=shown) as request:
         try:
             result = await _run(caller, command, cwd, timeout)
+            request.end_work()
         except asyncio.CancelledError:
             if request.stopped_by:
                 await asyncio.shield(

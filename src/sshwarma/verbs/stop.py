@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias
 
 from sshwarma.common.shorten import shorten_name
@@ -57,7 +59,7 @@ async def stop(caller: Caller, name: Stoppable | None = None) -> Confirmation:
     answering = services_of(caller).turns
     room = await caller.room()
     if name is not None and name.isdecimal():
-        return await _stop_work(caller, room, name)
+        return await _stop_one(caller, room, name)
     agent_id = caller.world.agents.find_model(name).id if name else None
     may_stop_all = await ASKER_RIGHT.is_met(caller, room)
     work = [] if name else caller.world.open_requests.list_work(room.id)
@@ -70,15 +72,45 @@ async def stop(caller: Caller, name: Stoppable | None = None) -> Confirmation:
     )
     if not stopped and not own_work:
         await _refuse(caller, room, agent_id, work)
-    for request in own_work:
-        request.stop(caller.agent.name)
+    ends = await _end_work(caller, own_work)
     await answering.wait_for_stopped(room.id)
-    await wait_for_ends(own_work, STOP_TIMEOUT_SECONDS)
-    stopped += [_describe_work(caller, one) for one in own_work]
-    return Confirmation(f"Stopped {', '.join(sorted(set(stopped)))}.")
+    return ends.confirm(stopped)
 
 
-async def _stop_work(caller: Caller, room: Room, number: str) -> Confirmation:
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The calls and commands that were to be stopped, by how they ended."""
+
+    stopped: list[str]
+    late: list[str]
+    done: list[str]
+
+    def confirm(self, answers: Sequence[str] = ()) -> Confirmation:
+        stopped = sorted({*answers, *self.stopped})
+        sentences = [f"Stopped {', '.join(stopped)}."] if stopped else []
+        if self.late:
+            sentences.append(f"Not ended yet: {', '.join(self.late)}.")
+        if self.done:
+            sentences.append(f"Done before it was stopped: {', '.join(self.done)}.")
+        return Confirmation(" ".join(sentences))
+
+
+async def _end_work(caller: Caller, work: Sequence[OpenRequest]) -> _Ends:
+    """Stop calls and commands, and wait for their ends."""
+    names = [_describe_work(caller, one) for one in work]  # while they have one
+    for one in work:
+        one.stop(caller.agent.name)
+    await wait_for_ends(work, STOP_TIMEOUT_SECONDS)
+    ends = _Ends([], [], [])
+    for name, one in zip(names, work, strict=True):
+        if not one.has_ended.is_set():
+            ends.late.append(name)
+        else:
+            (ends.stopped if one.stopped_by else ends.done).append(name)
+    return ends
+
+
+async def _stop_one(caller: Caller, room: Room, number: str) -> Confirmation:
     """Stop the one call or command with a number.
 
     Raises:
@@ -95,9 +127,7 @@ async def _stop_work(caller: Caller, room: Room, number: str) -> Confirmation:
     by = caller.world.agents.name_of(found.agent_id)
     refusal = caller.missing_right_error(Right.MODERATE, room, f"for what is run by {by}")
     await ASKER_RIGHT.require(caller, found.agent_id, room=room, refusal=refusal)
-    found.stop(caller.agent.name)
-    await wait_for_ends([found], STOP_TIMEOUT_SECONDS)
-    return Confirmation(f"Stopped {_describe_work(caller, found)}.")
+    return (await _end_work(caller, [found])).confirm()
 
 
 async def _refuse(

@@ -8,6 +8,7 @@ removed, its token is revoked or expires, its agent is removed from its room, or
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from itertools import count
 from types import TracebackType
@@ -104,13 +105,19 @@ class OpenRequest:
             self.stopped_by = by
             self.end(reason or f"{self.work} was stopped by {by}.")
 
+    def end_work(self) -> None:
+        """Say that the work is done. The rest, such as storing it, cannot be stopped."""
+        self.work = ""
+        if self.stopped_by and not self._is_cancelled:
+            self.reason = self.stopped_by = ""
+
     def end_access(self, reason: str) -> None:
         """Cancel the work because its agent or token has no access any more."""
         self.lost_access = True
         self.end(reason)
 
     def _cancel(self) -> None:
-        if self._task is not None:
+        if self._task is not None and self.reason:
             self._is_cancelled = True
             self._task.cancel()
 
@@ -202,8 +209,7 @@ class OpenRequests:
 
 async def wait_for_ends(requests: Iterable[OpenRequest], seconds: float) -> None:
     """Wait until requests have ended, at most some seconds."""
-    ends = [asyncio.ensure_future(one.has_ended.wait()) for one in requests]
-    if ends:
-        _, late = await asyncio.wait(ends, timeout=seconds)
-        for waiting in late:
-            waiting.cancel()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            for one in requests:
+                await one.has_ended.wait()
