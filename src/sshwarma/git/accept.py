@@ -92,14 +92,10 @@ async def accept_push(
         WorldError: if the caller may not, the room has changed, or it is too large.
     """
     caller = await check(caller)
-    _check_changes(push)
-    sizes = [found[2] for _, _, found in push.changes if found is not None]
-    caller.charge_file_volume(sum(sizes) + push.pack.stat().st_size)
-    entries, pack_sha256, pack_size = await asyncio.to_thread(_store, workspaces, push)
-    changes: Changes = {
-        path: None if found is None else Entry(found[1], mode, entries[found[1]])
-        for path, mode, found in push.changes
-    }
+    # In threads: a push may change some thousand files.
+    caller.charge_file_volume(await asyncio.to_thread(_check_changes, push))
+    sizes, pack_sha256, pack_size = await asyncio.to_thread(_store, workspaces, push)
+    changes, described = await asyncio.to_thread(_list_changes, push, sizes)
     caller = await check(caller)  # again: storing may have taken long
 
     def work(tx: Change) -> None:
@@ -126,7 +122,7 @@ async def accept_push(
         )
         caller.append_notice(tx, describe_push(changed.changes))
 
-    await caller.with_verb("git push", f"git push: {describe_push(changes)}").change(work)
+    await caller.with_verb("git push", f"git push: {described}").change(work)
 
 
 def describe_push(changes: Changes) -> str:
@@ -147,16 +143,33 @@ def describe_push(changes: Changes) -> str:
     return f"{verb} {len(names)} files by git push: {named}"
 
 
-def _check_changes(push: CheckedPush) -> None:
+def _check_changes(push: CheckedPush) -> int:
+    """Return how many bytes a push brings.
+
+    Raises:
+        Invalid: if a room cannot have one of its files, or it is too large.
+    """
+    total = pack_size = push.pack.stat().st_size
     for path, mode, found in push.changes:
         if problem := find_path_problem(path):
             raise Invalid(f"{shorten_name(path)!r} {problem}.")
         if found is not None:
             check_file_size(found[2])
+            total += found[2]
             if mode not in _MODES:
                 raise Invalid(f"{shorten_name(path)!r} has the mode {mode:o}.")
-    if push.pack.stat().st_size > MAX_GIT_PUSH_BYTES:
+    if pack_size > MAX_GIT_PUSH_BYTES:
         raise Invalid("The push is too large.")
+    return total
+
+
+def _list_changes(push: CheckedPush, sizes: Mapping[str, int]) -> tuple[Changes, str]:
+    """Return what a push changes, also in words, from the sizes of contents."""
+    changes: Changes = {
+        path: None if found is None else Entry(found[1], mode, sizes[found[1]])
+        for path, mode, found in push.changes
+    }
+    return changes, describe_push(changes)
 
 
 def _store(workspaces: Workspaces, push: CheckedPush) -> tuple[dict[str, int], str, int]:

@@ -89,7 +89,7 @@ class GitSession:
                 kind, body = await self._read_frame()
             finally:
                 sending.cancel()
-        state = self._read_state(kind, body)
+        state = await asyncio.to_thread(_read_state, kind, body)
         if state["state"] != "ready":
             self._refuse(state)
 
@@ -155,7 +155,7 @@ class GitSession:
             elif not kind:
                 return
             else:
-                state = self._read_state(kind, body)
+                state = await asyncio.to_thread(_read_state, kind, body)
                 if state["state"] != "push":
                     self._refuse(state)
                 await self._accept(caller, base_id, state)
@@ -164,7 +164,7 @@ class GitSession:
         """Make a version of a push, and report to the client."""
         reason = ""
         try:
-            push = CheckedPush.parse(state, base_id, self._work)
+            push = await asyncio.to_thread(CheckedPush.parse, state, base_id, self._work)
             await accept_push(caller, self._workspaces, push, self._check)
         except WorldError as error:
             log.info("a push was refused", reason=str(error), agent=caller.agent.name)
@@ -190,15 +190,6 @@ class GitSession:
                 return b"", b""
             log.error("a process for git failed", status=status, stderr=tail)
             raise Unavailable(_describe_end(status)) from None
-
-    def _read_state(self, kind: bytes, body: bytes) -> dict[str, Any]:
-        try:
-            state = json.loads(body) if kind == STATE else None
-        except ValueError:
-            state = None
-        if not isinstance(state, dict) or not isinstance(state.get("state"), str):
-            raise Unavailable("git cannot be served: its process failed.")
-        return state
 
     def _refuse(self, state: dict[str, Any]) -> None:
         """Raise what a state means that is no success.
@@ -234,6 +225,21 @@ def _describe_end(status: int) -> str:
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"It needed more than {GIT_CPU_SECONDS} s of processor time, or too much memory."
     return "git cannot be served: its process failed."
+
+
+def _read_state(kind: bytes, body: bytes) -> dict[str, Any]:
+    """Return what a frame says, which may be megabytes.
+
+    Raises:
+        Unavailable: if the process failed.
+    """
+    try:
+        state = json.loads(body) if kind == STATE else None
+    except ValueError:
+        state = None
+    if not isinstance(state, dict) or not isinstance(state.get("state"), str):
+        raise Unavailable("git cannot be served: its process failed.")
+    return state
 
 
 @contextlib.asynccontextmanager
