@@ -301,6 +301,12 @@ async def test_catastrophic_pattern_takes_no_time(bob: Someone) -> None:
     assert (found.matches, found.stopped) == ((), "")
 
 
+async def test_newline_at_the_end_begins_no_line_to_search(bob: Someone) -> None:
+    await invoke(bob.caller, "file put", {"path": "a", "content": "x\r\n\ny\n"})
+    found = await invoke(bob.caller, "file search", {"pattern": "^$", "context": 2})
+    assert [(one.line, one.before, one.after) for one in found.matches] == [(2, ("x",), ("y",))]
+
+
 async def test_search_ends_in_time(bob: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sshwarma.verbs.file_search.FILE_SEARCH_TIMEOUT_SECONDS", -1.0)
     await put(bob, a="x")

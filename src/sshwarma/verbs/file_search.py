@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
@@ -27,6 +29,7 @@ from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.text_diff import decode_file
+from sshwarma.workspaces.text_lines import iterate_lines
 from sshwarma.workspaces.tree import Entry
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -173,21 +176,21 @@ class _Search:
         return found
 
     def _search_text(self, path: str, text: str) -> Iterator[FileMatch]:
-        lines = [one.removesuffix("\r") for one in text.split("\n")]
-        for index, one in enumerate(lines):
-            if index % LINES_PER_CHECK == 0 and self._is_over():
+        before: deque[str] = deque(maxlen=self._context)
+        for number, (start, end) in enumerate(iterate_lines(text, 0), 1):
+            if number % LINES_PER_CHECK == 1 and self._is_over():
                 return
+            one = text[start:end]
             if self._matches(one):
-                before = lines[max(0, index - self._context) : index]
-                after = lines[index + 1 : index + 1 + self._context]
-                cut = [shown[:MAX_MATCH_CHARACTERS] for shown in (*before, one, *after)]
+                after = islice(iterate_lines(text, start), 1, 1 + self._context)
                 yield FileMatch(
                     path,
-                    index + 1,
-                    cut[len(before)],
-                    tuple(cut[: len(before)]),
-                    tuple(cut[len(before) + 1 :]),
+                    number,
+                    one[:MAX_MATCH_CHARACTERS],
+                    tuple(before),
+                    tuple(text[begin:stop][:MAX_MATCH_CHARACTERS] for begin, stop in after),
                 )
+            before.append(one[:MAX_MATCH_CHARACTERS])
 
     def _is_over(self) -> bool:
         if self.ended.is_set() or time.monotonic() > self._deadline:
