@@ -238,7 +238,7 @@ class App:
         stack.push_async_callback(lua.close)
         stack.push_async_callback(scripts.close)
         self._lua_hosts = {"compose": lua, "script": scripts}
-        runs = await WorkspaceRuns.open(world, settings)
+        runs = await stack.enter_async_context(WorkspaceRuns.open(world, settings))
         hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, VerbToolProvider())
         providers[server_records.MCP_PROVIDER] = RenderedResults(runs.workspaces, world, hub)

@@ -2,43 +2,99 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
 import stat
+import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Final
+
+import structlog
 
 from sshwarma.workspaces.modes import open_up
 
+_PREFIX: Final = ".deleted-"
 
-def delete_tree(path: Path) -> None:
-    """Delete a folder with all that is in it; one that does not exist is deleted.
+log = structlog.get_logger(__name__)
 
-    It is renamed first, so that its name is free at once. Folders may be thousands deep, or have
-    no rights: their contents are moved to the top, so that no path becomes long.
+
+class _StoppedError(Exception):
+    """A deletion was stopped, and the rest is for later."""
+
+
+def set_aside(path: Path) -> Path | None:
+    """Rename a folder, so that its name is free at once, for `delete_leftovers`.
+
+    Returns:
+        Where it is now; None if it does not exist.
 
     Raises:
         OSError: if the disk fails.
     """
     if not os.path.lexists(path):
+        return None
+    return path.rename(path.with_name(f"{_PREFIX}{secrets.token_hex(8)}"))
+
+
+def delete_tree(path: Path, stop: threading.Event | None = None) -> None:
+    """Delete a folder with all that is in it; one that does not exist is deleted.
+
+    It is renamed first, so that its name is free at once. Folders may be thousands deep, or have
+    no rights: their contents are moved to the top, so that no path becomes long.
+
+    `stop` ends it early: what is left is for `delete_leftovers`.
+
+    Raises:
+        OSError: if the disk fails.
+    """
+    old = set_aside(path)
+    if old is None:
         return
-    old = path.with_name(f".deleted-{secrets.token_hex(8)}")
-    path.rename(old)
     old.chmod(stat.S_IRWXU)
     top = os.open(old, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         while names := _list_names(top):
             for name in names:
+                if stop is not None and stop.is_set():
+                    raise _StoppedError
                 _delete_or_lift(top, name)
     finally:
         os.close(top)
     old.rmdir()
 
 
-def delete_leftovers(directory: Path) -> None:
-    """Delete what a server that was killed had not deleted yet."""
-    for old in directory.glob(".deleted-*"):
-        delete_tree(old)
+def delete_leftovers(directory: Path, stop: threading.Event | None = None) -> None:
+    """Delete what was set aside, and what a server that was killed had not deleted yet.
+
+    Args:
+        directory: where the folders were.
+        stop: ends it early; the rest stays for the next time.
+    """
+    with contextlib.suppress(_StoppedError):
+        for old in directory.glob(f"{_PREFIX}*"):
+            delete_tree(old, stop)
+
+
+@contextlib.asynccontextmanager
+async def deleting_leftovers(directory: Path) -> AsyncIterator[None]:
+    """Delete leftovers beside what is done in the context; stop that at its end."""
+    stop = threading.Event()
+
+    def delete() -> None:
+        try:
+            delete_leftovers(directory, stop)
+        except OSError as error:
+            log.error("old folders were not deleted", reason=str(error))
+
+    deleting = asyncio.create_task(asyncio.to_thread(delete), name="old folders")
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.wait({deleting})
 
 
 def _list_names(folder: int) -> list[str]:

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 import structlog
 
@@ -24,7 +24,7 @@ from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.delete_tree import delete_tree
+from sshwarma.workspaces.delete_tree import deleting_leftovers, set_aside
 from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import read_active_id
@@ -86,8 +86,12 @@ class WorkspaceRuns:
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     @classmethod
-    async def open(cls, world: World, settings: Settings) -> WorkspaceRuns:
-        """Use the data directory; check the sandbox, and delete leftovers of a server."""
+    @contextlib.asynccontextmanager
+    async def open(cls, world: World, settings: Settings) -> AsyncIterator[Self]:
+        """Use the data directory; check the sandbox, and delete leftovers of a server.
+
+        Its folders, which may have any number of files, are deleted in the background.
+        """
         workspaces = Workspaces(world, BlobStore(settings.blobs_dir))
         data_dir = settings.data_dir
         sandbox = SandboxHost(
@@ -96,10 +100,11 @@ class WorkspaceRuns:
         runs = cls(workspaces, sandbox, data_dir / FOLDERS_DIRECTORY)
         await asyncio.to_thread(workspaces.blobs.delete_uploads)
         await sandbox.end_leftovers()  # they could write to the folders
-        await asyncio.to_thread(delete_tree, runs._directory)
+        await asyncio.to_thread(set_aside, runs._directory)
         if (obstacle := await sandbox.check()) is not None:
             log.warning("no sandbox", reason=obstacle.reason, remedy=obstacle.remedy)
-        return runs
+        async with deleting_leftovers(data_dir):
+            yield runs
 
     async def run(
         self,
