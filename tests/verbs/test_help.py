@@ -127,6 +127,34 @@ async def test_help_index_lists_every_verb_and_group(alice: Someone, columns: in
 
 
 @in_one_loop
+async def test_flags_are_shown_as_they_are_typed(alice: Someone) -> None:
+    shown = dict((await do(alice, "/help shell")).arguments)
+    assert shown["--timeout TIMEOUT"] == "seconds after which it is ended."
+    assert "--yes" in dict((await do(alice, "/help gc orphans")).arguments)
+
+
+@in_one_loop
+@pytest.mark.parametrize(
+    ("line", "topic"),
+    [
+        ("/gc --help", "gc"),
+        ("/gc purge --help", "gc purge"),
+        ("/look --help", "look"),
+        ("/shell --help", "shell"),
+        ("/tool new --help", "tool new"),
+    ],
+)
+async def test_help_flag_alone_asks_for_help(alice: Someone, line: str, topic: str) -> None:
+    assert await do(alice, line) == await do(alice, f"/help {topic}")
+
+
+@in_one_loop
+async def test_help_flag_within_a_line_is_no_request_for_help(alice: Someone) -> None:
+    await do(alice, "/me --help")  # a text
+    assert (await refused(alice, "/look north --help")).message == "/look has no flag --help."
+
+
+@in_one_loop
 async def test_help_on_an_unknown_action_is_refused(alice: Someone) -> None:
     for group in GROUPS:
         for topic in (f"{group.name} nothing", f"{group.name} {group.verbs[0].action} more"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
 from collections.abc import Callable
 
 import pytest
@@ -83,6 +84,18 @@ def test_open_and_silent_input_is_announced(alice: Person) -> None:
     heard = process.stdout.read().decode()
     assert "alice" in heard and ": hello\n" in heard
     assert "Standard input was not read: it was open, and empty for 0.3 s." in heard
+
+
+@pytest.mark.parametrize("verb", ["toolset import", "tool new", "file put", "look", "gc"])
+def test_help_flag_shows_the_help_and_reads_no_input(alice: Person, verb: str) -> None:
+    asking = subprocess.Popen(
+        [*alice.ssh("-T"), f"{verb} --help"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert asking.stdout and asking.stdin
+    assert asking.wait(30) == 0, "its input is open and empty"
+    assert asking.stdout.read() == alice.does(f"help {verb}")
+    asking.communicate()
 
 
 def test_input_that_is_not_text_is_refused(alice: Person, room: str) -> None:

@@ -13,6 +13,7 @@ from sshwarma.verbs.grammar import (
     split_verb,
     validate_arguments,
 )
+from sshwarma.verbs.help_flag import find_help_topic
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight, MemberRight
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
@@ -40,6 +41,8 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     command = await commands.find_typed_command(caller, line)
     if command is not None:
         return await _run_command(caller, *command, piped, line)
+    if topic := find_help_topic(line):
+        return await invoke(caller, "help", {"topic": topic}, line)
     try:
         verb, start = split_verb(line)
     except UnknownVerb as error:

@@ -64,3 +64,9 @@ def draw_edit_draft(result: EditDraft) -> Block:
             ": Enter stores it, Alt-Enter starts a new line, Ctrl-C cancels.",
         )
     )
+
+
+def no_editor_error(draft: EditDraft) -> Invalid:
+    """Return the refusal of an editor without terminal: the line that stores a text."""
+    command = draft.line.removesuffix(draft.text).removesuffix(" = ")
+    return Invalid("The line editor needs a terminal.", hint=f"{command} = TEXT replaces the text.")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from sshwarma.common.limit_text import fill_limits
 from sshwarma.common.near_names import find_near_names, suggest_names, suggest_near_names
@@ -18,6 +18,7 @@ from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.program_help import ToolHelp, ToolIndex, help_for_program
 from sshwarma.verbs.registry import (
     SECTIONS,
+    Parameter,
     Verb,
     VerbGroup,
     every_entry,
@@ -31,6 +32,8 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import next_call
 from sshwarma.world.resources import resource_dir
+
+SSH_FLAGS_NOTE: Final = "Over ssh also: --json, --room ROOM, --stdin (/help scripts)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +140,8 @@ def draw_help_verb(result: HelpVerb) -> Block:
         notes.append(f"{result.rights}: /help access.")
     if result.tool:
         notes.append(f"As a tool: {result.tool}.")
-    if notes:
-        lines += [line(), line(("dim", " ".join(notes)), hang=2)]
+    notes.append(SSH_FLAGS_NOTE)
+    lines += [line(), line(("dim", " ".join(notes)), hang=2)]
     return block(*lines)
 
 
@@ -314,7 +317,7 @@ def _help_of_verb(known: Verb) -> HelpVerb:
         detail=known.detail,
         aliases=known.aliases,
         arguments=tuple(
-            (f"--{parameter.option}" if parameter.flag else parameter.option, parameter.typed_help)
+            (_write_form(parameter), parameter.typed_help)
             for parameter in (*known.positional, *known.flags.values())
         ),
         examples=known.examples,
@@ -322,3 +325,8 @@ def _help_of_verb(known: Verb) -> HelpVerb:
         rights=known.rights,
         tool=f"{known.namespace}:{known.tool}" if known.tool else None,
     )
+
+
+def _write_form(parameter: Parameter) -> str:
+    """Return how a parameter is typed: `path`, `--yes`, `--timeout TIMEOUT`."""
+    return parameter.usage.strip("[]…") if parameter.flag else parameter.option

@@ -35,7 +35,13 @@ from sshwarma.ssh.door.context import (
     encode_plain_block,
     encode_plain_lines,
 )
-from sshwarma.ssh.door.exec_flags import DOOR_FLAG, find_text, find_text_start, remove_door_flags
+from sshwarma.ssh.door.exec_flags import (
+    DOOR_FLAG,
+    asks_for_help,
+    find_text,
+    find_text_start,
+    remove_door_flags,
+)
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
@@ -48,7 +54,7 @@ from sshwarma.terminal.theme import MONO
 from sshwarma.verbs import commands
 from sshwarma.verbs.attachment import AttachmentData
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.edit_draft import EditDraft
+from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
 from sshwarma.verbs.line_rate import is_read_line
@@ -174,7 +180,7 @@ class ExecHandler(TaskHandler):
                 request.room_id = caller.room_id
                 result = await run_line(caller, line, piped)
                 if isinstance(result, EditDraft) and not self._json:
-                    raise _no_editor_error(result)
+                    raise no_editor_error(result)
                 if isinstance(result, SentMessage) and result.turns:
                     result = await wait_for_answers(caller, result)
         except WorldError as error:
@@ -226,7 +232,7 @@ class ExecHandler(TaskHandler):
     def _expect_file(self, command: str) -> PipedFile | None:
         """Return what reads the input if the command's verb takes bytes and has no text."""
         verb, verb_words = self._find_verb(command)
-        if verb is None or not verb.takes_bytes or self._channel.has_pty:
+        if verb is None or not verb.takes_bytes or self._channel.has_pty or asks_for_help(command):
             return None
         has_text = bool(find_given_text(f" {command}", verb, verb_words))
         return None if has_text else PipedFile(verb, self._channel)
@@ -304,7 +310,7 @@ class ExecHandler(TaskHandler):
         """
         if line.startswith("/"):
             word = line.split(None, 1)[0]
-            if self._channel.has_pty:
+            if self._channel.has_pty or asks_for_help(line):
                 return None
             typed_verb = find_typed(line)
             if typed_verb is not None:
@@ -392,9 +398,3 @@ class ExecHandler(TaskHandler):
     @property
     def _newline(self) -> str:
         return "\r\n" if self._channel.has_pty else "\n"
-
-
-def _no_editor_error(draft: EditDraft) -> Invalid:
-    """Return the refusal of an editor without terminal: the line that stores a text."""
-    command = draft.line.removesuffix(draft.text).removesuffix(" = ")
-    return Invalid("The line editor needs a terminal.", hint=f"{command} = TEXT replaces the text.")

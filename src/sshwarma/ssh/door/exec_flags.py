@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sshwarma.verbs.help_flag import find_help_topic
 from sshwarma.verbs.registry import Verb
 
 _QUOTED: Final = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
@@ -21,6 +22,11 @@ _FLAG_WORD: Final = re.compile(r"--(?:json|stdin|room=\S+)")
 def remove_door_flags(command: str) -> str:
     """Return a command without `--json`, `--stdin` and `--room NAME`."""
     return DOOR_FLAG.sub(lambda match: "" if match["name"] or match["room"] else match[0], command)
+
+
+def asks_for_help(command: str) -> bool:
+    """Return whether a command is a verb and `--help`, for which no input is read."""
+    return bool(find_help_topic("/" + remove_door_flags(command).strip().removeprefix("/")))
 
 
 def find_text_start(command: str, verb: Verb, verb_words: int) -> int:

@@ -1,0 +1,27 @@
+"""The flag `--help`, which no verb declares: the line asks for help."""
+
+from __future__ import annotations
+
+from sshwarma.verbs.registry import Verb, VerbGroup, find_entry
+
+
+def find_help_topic(line: str) -> str:
+    """Return the topic that a line such as `/gc purge --help` asks for; "" if none.
+
+    For a verb that takes a text and no flags, `--help` is the text.
+    """
+    name, *words = line.split(None, 3)
+    if not words or words[-1] != "--help" or not name.startswith("/"):
+        return ""
+    entry = find_entry(name)
+    if isinstance(entry, VerbGroup):
+        if len(words) == 1:
+            return entry.name
+        found = entry.find(words[0]) if len(words) == 2 else None
+    else:
+        found = entry if len(words) == 1 else None
+    return found.name if found is not None and _takes_flags(found) else ""
+
+
+def _takes_flags(verb: Verb) -> bool:
+    return verb.text is None or verb.text.is_text_after_equals or bool(verb.typed_flags)
