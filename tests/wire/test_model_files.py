@@ -75,7 +75,7 @@ def test_model_builds_and_undo_brings_the_files_back(ann: Person) -> None:
     ann.does("@qwen change it")
     assert texts(ann) == {"app.py": "x = 3\n", "new.md": "# New\n"}
     undone = ann.does("undo")
-    assert "2 files changed with it." in undone
+    assert "2 files changed with it: app.py, new.md." in undone
     told = r"dropped qwen's answer to .* \(\w+\); 2 files changed with it"
     assert re.search(told, ann.does("history"))
     assert texts(ann) == {"app.py": "x = 2\n"}
@@ -96,7 +96,26 @@ def test_asking_again_begins_from_the_files_before_the_answer(ann: Person) -> No
     other = next(turn["short"] for turn in fork if not turn["on"])
     switched = ann.does(f"branch switch {other}")
     assert "app.py was changed since, and stays." in switched
+    told = " ".join(ann.does("history").split())
+    assert "asks qwen again; 2 files changed with it: app.py, new.md" in told
+    assert re.search(r"switched to another branch: .*; app.py was changed since, and stays", told)
     assert texts(ann)["app.py"] == "mine\n"
+
+
+def test_everybody_reads_which_files_change_with_a_branch(ann: Person) -> None:
+    """What others see changes under them, and only one of them has typed something."""
+    ann.does("@qwen build it", "retry", "@qwen change it")
+    fork = ann.json("branch list")["forks"][0]
+    other = next(turn["short"] for turn in fork if not turn["on"])
+    ann.does(f"branch switch {other}")
+    assert texts(ann) == {"app.py": "x = 2\n"}
+    told = " ".join(ann.does("history").split())
+    said = "switched to another branch: qwen's answer to ann"
+    assert re.search(said + r"\S*, \w+; 2 files changed with it: app.py, new.md", told)
+    ann.does(f"message drop {other}")
+    assert texts(ann) == {}
+    told = " ".join(ann.does("history").split())
+    assert re.search(rf"dropped .* \({other}\); 1 file changed with it: app.py", told)
 
 
 def test_call_records_the_versions_before_and_after(ann: Person) -> None:

@@ -77,7 +77,7 @@ async def test_turn_that_leaves_takes_its_changes_back_and_brings_them_again(lob
     after = await lobby.change({"a": entry("4"), "b": entry("5"), "gone": None}, turn)
     moved = await lobby.move(removed=[turn])
     assert moved == FilesMoved(("a", "b", "gone"), ())
-    assert moved.text == " 3 files changed with it."
+    assert moved.text == " 3 files changed with it: a, b, gone."
     assert (await lobby.files(), await lobby.active()) == ({"a": "1", "gone": "2"}, before)
     await lobby.move(added=[turn])
     assert (await lobby.files(), await lobby.active()) == ({"a": "4", "b": "5"}, after)
@@ -90,7 +90,8 @@ async def test_what_others_changed_since_stays(lobby: Room) -> None:
     await lobby.change({"a": entry("3"), "d": entry("3")})
     moved = await lobby.move(removed=[turn])
     assert moved == FilesMoved(("b", "c"), ("a",))
-    assert moved.text == " 2 files changed with it. a was changed since, and stays."
+    assert moved.text == " 2 files changed with it: b, c. a was changed since, and stays."
+    assert moved.note == "; 2 files changed with it: b, c; a was changed since, and stays"
     assert await lobby.files() == {"a": "3", "b": "1", "d": "3"}
     history = await lobby.world.store.read(
         lambda conn: manifests.list_manifests(conn, manifests.read_active_id(conn, "lobby"), 1)
@@ -140,6 +141,6 @@ async def test_folders_that_become_empty_are_not_counted_as_files(lobby: Room) -
     turn = await lobby.open_turn()
     await lobby.change({"src": None, "src/a": entry("1")}, turn)
     moved = await lobby.move(removed=[turn])
-    assert moved.text == " 1 file changed with it."
+    assert moved.text == " 1 file changed with it: src/a."
     _, tree = await lobby.workspaces.read_tree("lobby")
     assert tree == {"src": EMPTY_FOLDER}

@@ -134,6 +134,8 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedCo
     await check_may_change(caller, turn)
     asker, agent = participant_names(caller, turn)
 
+    done = "dropped" if dropped else "restored"
+
     def work(tx: Change) -> tuple[int, bool, FilesMoved]:
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
         is_on = any(one.id == turn.id for one in _read_path(tx.conn, caller))
@@ -141,15 +143,16 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedCo
         if dropped:
             count = drop_turns.drop_turn(tx, stored_turn)
             has_new_notes = restore_notes(tx, caller, turn)
-            return count, has_new_notes, move_files_of(tx, caller, removed=moved)
-        count = drop_turns.restore_turn(tx, stored_turn)
-        has_new_notes = sync_notes(tx, caller, turn.agent_id)
-        return count, has_new_notes, move_files_of(tx, caller, added=moved)
+            files = move_files_of(tx, caller, removed=moved)
+        else:
+            count = drop_turns.restore_turn(tx, stored_turn)
+            has_new_notes = sync_notes(tx, caller, turn.agent_id)
+            files = move_files_of(tx, caller, added=moved)
+        text = f"{done} {agent}'s answer to {asker} ({turn.short_id}){files.note}"
+        caller.append_notice(tx, text)
+        return count, has_new_notes, files
 
-    done = "dropped" if dropped else "restored"
-    count, has_new_notes, files = await caller.change(
-        work, f"{done} {agent}'s answer to {asker} ({turn.short_id})"
-    )
+    count, has_new_notes, files = await caller.change(work)
     text = f"{done.capitalize()} turn {turn.short_id}: {format_count(count, 'row')}."
     text += (describe_notes(agent) if has_new_notes else "") + files.text
     return ChangedConversation(text, turn.id, count, files.changed, files.kept)

@@ -105,7 +105,9 @@ def _leave_turns(tx: Change, caller: Caller, old: list[Turn], *, is_last: bool) 
     if not is_last:
         for turn in left:
             drop_turns.drop_turn(tx, turn)
-    move_files_of(tx, caller, removed=left)
+    if files_note := move_files_of(tx, caller, removed=left).note:
+        agent = caller.world.agents.name_of(old[0].agent_id)
+        caller.append_notice(tx, f"asks {agent} again{files_note}")
 
 
 def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:

@@ -21,8 +21,8 @@ from sshwarma.world.schema import manifests as manifests_table
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 
-MAX_NAMED_CONFLICTS = 3
-"""Paths that the sentence about conflicts names."""
+MAX_NAMED_PATHS = 3
+"""Paths that a sentence about them names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,9 @@ class FilesMoved:
 
     @property
     def note(self) -> str:
-        """What the notice for others adds; "" if no file is concerned."""
-        return f"; {self._changed_text}" if self.changed else ""
+        """What the notice for everybody adds; "" if no file is concerned."""
+        parts = [self._changed_text] * bool(self.changed) + [self._kept_text] * bool(self.kept)
+        return "".join(f"; {part}" for part in parts)
 
     @property
     def text(self) -> str:
@@ -44,15 +45,20 @@ class FilesMoved:
         if self.changed:
             text += f" {self._changed_text}."
         if self.kept:
-            named = join_with_rest(self.kept, MAX_NAMED_CONFLICTS)
-            be, stay = ("was", "stays") if len(self.kept) == 1 else ("were", "stay")
-            text += f" {named} {be} changed since, and {stay}."
+            text += f" {self._kept_text}."
         return text
 
     @property
     def _changed_text(self) -> str:
         noun = "file" if len(self.changed) == 1 else "files"
-        return f"{len(self.changed)} {noun} changed with it"
+        named = join_with_rest(self.changed, MAX_NAMED_PATHS)
+        return f"{len(self.changed)} {noun} changed with it: {named}"
+
+    @property
+    def _kept_text(self) -> str:
+        named = join_with_rest(self.kept, MAX_NAMED_PATHS)
+        be, stay = ("was", "stays") if len(self.kept) == 1 else ("were", "stay")
+        return f"{named} {be} changed since, and {stay}"
 
 
 def move_files(
