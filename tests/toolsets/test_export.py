@@ -212,6 +212,9 @@ KEPT: list[dict[str, Any]] = [
     {"url": "https://${HOST}:${PORT}/mcp?key=${KEY}#${X}", "headers": {"A": "Bearer ${KEY}"}},
     {"url": "https://x.example/${PLACE}/mcp?${ALL}", "headers": {"A": "${SCHEME}"}},
     {"url": "${URL}"},
+    {"command": "python", "args": ["/ts/server.py", "--port", "8080", "--level=debug", "true"]},
+    {"command": "python", "args": ["/ts/server.py", "$WHERE", "--wait=2.5", "localhost"]},
+    {"command": "npx", "env": {"DEBUG": "1", "LEVEL": "INFO", "PYTHONPATH": "/ts/lib", "A": "$B"}},
 ]
 
 
@@ -221,6 +224,28 @@ def test_value_that_is_no_secret_is_kept(fields: dict[str, Any]) -> None:
     assert replace_secrets(manifest) == (manifest, [])
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"args": ["--pin", "1234"]},
+        {"args": ["--access-token=12345"]},
+        {"args": ["-p", "1234"]},
+        {"args": ["123456"]},
+        {"args": ["$ecret"]},
+        {"env": {"PASSCODE": "1234"}},
+        {"env": {"MODE": "production"}},
+        {"env": {"PLACE": "/ts/hunter2"}},
+    ],
+    ids=str,
+)
+def test_value_that_may_be_a_secret_is_replaced(fields: dict[str, Any]) -> None:
+    (replaced,) = replace_secrets(with_server(command="other", **fields))[1]
+    assert (
+        replaced.value.encode()
+        not in write_archive(with_server(command="other", **fields), {}).data
+    )
+
+
 def test_variables_are_named_for_their_places() -> None:
     manifest = check_manifest(
         BASE
@@ -228,7 +253,7 @@ def test_variables_are_named_for_their_places() -> None:
             "mcp_servers": [
                 {
                     "id": "web", "command": "npx", "env": {"API_KEY": "a", "OTHER": "${OTHER_KEY}"},
-                    "args": ["pkg", "--port=80", "word"],
+                    "args": ["pkg", "--mode=fast", "word"],
                 },
                 {"id": "2nd", "command": "npx", "env": {"API_KEY": "b", "OTHER_KEY": "c"}},
                 {
@@ -240,7 +265,7 @@ def test_variables_are_named_for_their_places() -> None:
     )  # fmt: skip
     clean, replaced = replace_secrets(manifest)
     assert clean.mcp_servers[0].env == {"API_KEY": "${API_KEY}", "OTHER": "${OTHER_KEY}"}
-    assert clean.mcp_servers[0].args == ("pkg", "--port=${WEB_PORT}", "${WEB_ARG_3}")
+    assert clean.mcp_servers[0].args == ("pkg", "--mode=${WEB_MODE}", "${WEB_ARG_3}")
     assert clean.mcp_servers[1].env == {"API_KEY": "${API_KEY_2}", "OTHER_KEY": "${OTHER_KEY_2}"}
     assert clean.mcp_servers[2].url == "https://x.example/${REMOTE_PATH}?key=${REMOTE_KEY}"
     assert clean.mcp_servers[2].headers == {"X-Auth": "${REMOTE_X_AUTH}"}

@@ -12,8 +12,10 @@ imports it sets a variable of that name. Stays as it is:
   `/v1`), and names of parameters, but not their values. Other parts of paths are secrets of some
   services.
 
-Values of `env` and `headers` are always replaced. The command stays: it is the name of a program.
-A part that looks like a key is replaced everywhere.
+- of `args` and `env`: what `is_plain_value` knows, unless the name beside it is that of a secret.
+
+Other values of `env`, and those of `headers`, are always replaced. The command stays: it is the
+name of a program. A part that looks like a key is replaced everywhere.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from typing import Any, Final
 from sshwarma.common.limits import MAX_URL_CHARACTERS
 from sshwarma.common.secret_detection import looks_like_key
 from sshwarma.toolsets.manifest import ServerEntry, ToolsetManifest
+from sshwarma.toolsets.plain_values import is_plain_value
 
 VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _AUTH_SCHEME: Final = re.compile(r"(?:Bearer|Basic|Token|ApiKey) ", re.IGNORECASE)
@@ -155,6 +158,7 @@ class _Replacer:
         return {
             name: value
             if _is_reference(_AUTH_SCHEME.sub("", value, count=1))
+            or (place.endswith(".env") and is_plain_value(value, name))
             else self._add(f"{place}.{name}", value, form.format(server=server, name=name))
             for name, value in values.items()
         }
@@ -166,12 +170,14 @@ class _Replacer:
             option, equals, value = argument.partition("=")
             names = (server.id, "arg", str(index + 1))
             where = f"{place}.args[{index}]"
+            before = server.args[index - 1] if index else ""
             is_kept = index == package or argument in _OPTIONS_WITHOUT_VALUE
+            is_kept |= is_plain_value(argument, before)
             is_kept |= bool(_OWN_FILE.fullmatch(argument)) and not looks_like_key(argument)
             if is_kept or _is_reference(argument) or _is_option(argument):
                 arguments.append(argument)
             elif equals and _is_option(option):
-                kept = _is_reference(value)
+                kept = _is_reference(value) or is_plain_value(value, option)
                 new = value if kept else self._add(where, value, server.id, option)
                 arguments.append(f"{option}={new}")
             else:

@@ -1,0 +1,46 @@
+"""Values of servers that are certainly no secret: they can be nothing else.
+
+The list is closed: any other word may be a password. What stands here is kept in archives, so that
+who imports one need not set a variable for a port or a level of the log, which only owners may.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SECRET_NAME: Final = re.compile(
+    r"auth(?!or(?!i[sz]))|token|secret|pass|pwd|pin\b|code|cookie|cred|signature|key|salt",
+    re.IGNORECASE,
+)
+_SHORT_OPTION: Final = re.compile(r"-[A-Za-z]")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,5}(?:\.[0-9]{1,3})?")
+_VARIABLE: Final = re.compile(r"\$[A-Z_][A-Z0-9_]{0,63}")
+_OWN_PATH: Final = re.compile(r"/ts(?:/[a-z_][a-z_.-]{0,30}){0,4}")
+_WORDS: Final = frozenset(
+    {
+        "", ".", "true", "false", "yes", "no", "on", "off", "none", "null", "auto", "default",
+        "trace", "debug", "info", "warn", "warning", "error", "critical",
+        "stdio", "sse", "http", "https", "streamable-http", "json", "text", "utf-8", "utc",
+        "localhost", "127.0.0.1", "::1",
+    }
+)  # fmt: skip
+
+
+def is_plain_value(value: str, name: str) -> bool:
+    """Return whether a value is no secret.
+
+    Plain are numbers of up to five digits, words such as `true`, `debug` and `localhost`, folders
+    of the toolset itself, and `$VARIABLE`.
+
+    Args:
+        value: the value.
+        name: of the variable or option that it stands beside; after an option of one letter, such
+            as `-p`, a number may be a secret.
+    """
+    if _SECRET_NAME.search(name):
+        return False
+    if _NUMBER.fullmatch(value):
+        return not _SHORT_OPTION.fullmatch(name)
+    is_path = _OWN_PATH.fullmatch(value) or _VARIABLE.fullmatch(value)
+    return bool(is_path) or value.lower() in _WORDS
