@@ -63,7 +63,8 @@ def test_toolset_is_installed_switched_exported_and_uninstalled(
     shown = api.get("get_tool", name="app-builder:read_file")["renderer"]
     assert shown["renderer"] == "code" and shown["config"]["file"] == "$args.path"
     status, refusal = api.post("uninstall_toolset", name="app-builder")
-    assert status == REFUSED and '"yes": true} does it.' in refusal["hint"], refusal
+    call = 'uninstall_toolset {"name": "app-builder", "yes": true}'
+    assert status == REFUSED and refusal["hint"] == f"{call} does it."
     assert api.post("uninstall_toolset", name="app-builder", yes=True)[0] == 200
     assert api.get("list_toolsets")["toolsets"] == []
 
@@ -96,6 +97,10 @@ def test_wrong_requests_are_refused_by_name(world: Server, alice: Person, room: 
         assert refusal.status in (404, REFUSED) and told in refusal.data["message"]
     status, answer = api.post("enable_toolset", name="x", enabled="no")
     assert (status, answer["message"]) == (REFUSED, "enabled: must be true or false.")
+    answer = api.ask("get_toolset")
+    assert answer.data["message"] == "get_toolset: name: required."
+    missing = api.ask("get_workspace_file", query={"path": "nothing"})
+    assert missing.data["hint"] == "get_workspace_files lists them."
     member = api.ask("import_toolset", b"PK", "application/zip")
     assert member.status == 403, "a member may not import"
     assert api.ask("export_toolset", b"{}").status == 405

@@ -72,10 +72,13 @@ async def _run_command(
         raise
 
 
-async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str = "") -> Any:
+async def invoke(
+    caller: Caller, name: str, arguments: dict[str, Any], line: str = "", *, called: str = ""
+) -> Any:
     """Run a verb by name, with arguments by name.
 
-    `line` is recorded for the verb; "" records the verb's name.
+    `line` is recorded for the verb; "" records the verb's name. `called` is what a program called
+    it, if that is another name.
 
     Raises:
         WorldError: with the problem, and how to correct the arguments.
@@ -84,7 +87,7 @@ async def invoke(caller: Caller, name: str, arguments: dict[str, Any], line: str
     if verb is None:
         raise unknown_verb_error(name, caller.reader)
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
-    called = {"web": name, "mcp": verb.mcp_tool or ""}.get(caller.door, "")
+    called = called or {"web": name, "mcp": verb.mcp_tool or ""}.get(caller.door, "")
     return await _run_verb(
         caller,
         verb,

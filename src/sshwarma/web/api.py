@@ -163,7 +163,7 @@ class HttpApi:
                 arguments = read_query(verb, request.query_params.multi_items())
             chosen, given = choose_verb(endpoint, arguments)
             caller = replace(caller, wants_bytes=bool(endpoint.answers_with))
-            return await invoke(caller, chosen.name, given)
+            return await invoke(caller, chosen.name, given, called=endpoint.name)
 
         result = await self._call(request, run, is_read_verb(verb), verb if is_file else None)
         if not isinstance(result, FileDownload):

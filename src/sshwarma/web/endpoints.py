@@ -16,6 +16,7 @@ from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.verb import Verb
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.errors import Invalid
+from sshwarma.world.reader import register_endpoint
 
 API_PREFIX: Final = "/api/v1"
 ZIP_TYPE: Final = "application/zip"
@@ -73,7 +74,10 @@ ENDPOINTS: Final = (
     Endpoint("get_workspace_file", "GET", "file get", answers_with=BYTES_TYPE),
     Endpoint("get_workspace_manifest", "GET", "file version"),
 )
-"""Operations on toolsets, tools and the files of rooms."""
+"""Operations on toolsets, tools and the files of rooms. Hints name the first of a verb."""
+
+for _endpoint in reversed(ENDPOINTS):
+    register_endpoint(_endpoint.verb, _endpoint.name)
 
 
 def body_hint(path: str) -> str:

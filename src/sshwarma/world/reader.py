@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
@@ -43,6 +43,11 @@ _verbs: Final[dict[str, VerbNames]] = {}
 def register_verb_names(name: str, names: VerbNames) -> None:
     """Make a verb known, so that results and refusals can name its calls."""
     _verbs[name] = names
+
+
+def register_endpoint(verb: str, endpoint: str) -> None:
+    """Let API clients read the endpoint of a verb that has one of its own."""
+    _verbs[verb] = replace(_verbs[verb], path=endpoint)
 
 
 @dataclass(frozen=True)
