@@ -125,7 +125,10 @@ def test_host_key_readable_by_others_fails(data: Path) -> None:
     key = data / HOST_KEY_FILENAME
     load_host_key(data)
     key.chmod(0o644)
-    assert of(data, "host key").remedy == f"chmod 600 {key}"
+    assert of(data, "host key").remedy == (
+        f"run: chmod 600 {key}. If others may have read it, then use another key: sshwarma host-key"
+        " next, and sshwarma host-key switch --now. Clients warn of a changed host key"
+    )
     key.chmod(0o600)
     assert of(data, "host key").ok
 

@@ -16,10 +16,11 @@ from sshwarma.admin.control_socket import ControlServer, OperationHandler
 from sshwarma.admin.data_dir_lock import DataDirInUseError, DataDirLock, lock_data_dir
 from sshwarma.admin.data_dir_modes import make_data_dir_private
 from sshwarma.admin.held_database import HeldDatabase
+from sshwarma.admin.held_host_key import HeldHostKey
 from sshwarma.admin.start_errors import using_data_dir
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.settings import DATABASE_NAME
-from sshwarma.ssh.transport.host_key import load_host_keys, write_host_key_back
+from sshwarma.ssh.transport.host_key import load_host_keys
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +45,7 @@ class ServedDataDir:
             self._lock: DataDirLock = lock_data_dir(path)
         self.database: HeldDatabase | None = None
         self.host_keys: list[asyncssh.SSHKey] = []  # in use, then those that clients learn
+        self._host_key: HeldHostKey | None = None
         self._control: ControlServer | None = None
         self._is_lost = False
         self._reported: str | None = None
@@ -56,6 +58,8 @@ class ServedDataDir:
         if self.database is not None:
             self._save_lost_database(self.database)
             self.database.close()
+        if self._host_key is not None:
+            self._host_key.close()
         self._lock.close()
 
     def hold_database(self, database: Path) -> None:
@@ -67,18 +71,22 @@ class ServedDataDir:
         self.database = HeldDatabase(database)
 
     def load_host_keys(self) -> None:
-        """Read the host keys; the one in use stays, if its file is gone.
+        """Read the host keys; the one in use stays, if its file is gone and was private.
 
         Raises:
             UnusableKey: if one cannot be used; then those of before stay.
             OSError: if one cannot be written.
         """
         self._write_host_key_back()
-        self.host_keys = load_host_keys(self.path)
+        keys = load_host_keys(self.path)
+        held = HeldHostKey(self.path, keys[0])
+        if self._host_key is not None:
+            self._host_key.close()
+        self._host_key, self.host_keys = held, keys
 
     def _write_host_key_back(self) -> None:
-        if self.host_keys and write_host_key_back(self.path, self.host_keys[0]):
-            log.warning("the host key was deleted, and is written again", path=str(self.path))
+        if self._host_key is not None:
+            self._host_key.write_back()
 
     async def open_control(self, operate: OperationHandler) -> None:
         """Listen on the control socket, whose requests `operate` answers."""

@@ -60,17 +60,13 @@ def load_host_key(directory: Path) -> asyncssh.SSHKey:
     return _read_host_key(path)
 
 
-def write_host_key_back(directory: Path, key: asyncssh.SSHKey) -> bool:
-    """Write the key in use to its file if that is gone; return whether it was.
+def write_host_key_back(directory: Path, key: asyncssh.SSHKey) -> None:
+    """Write the key in use to its file, which is gone.
 
     Raises:
         OSError: if it cannot be written.
     """
-    path = directory / HOST_KEY_FILENAME
-    if path.exists():
-        return False
-    _write_key(key, path)
-    return True
+    _write_key(key, directory / HOST_KEY_FILENAME)
 
 
 def create_next_host_key(directory: Path) -> None:
@@ -102,6 +98,11 @@ def switch_host_key(directory: Path) -> None:
     next_path.replace(path)  # at no moment is there no key
 
 
+def is_open_to_others(file_stat: os.stat_result) -> bool:
+    """Return whether the mode of a key file lets other users use it."""
+    return bool(file_stat.st_mode & 0o077)
+
+
 def _read_host_key(path: Path) -> asyncssh.SSHKey:
     """Return the key of a file.
 
@@ -109,12 +110,11 @@ def _read_host_key(path: Path) -> asyncssh.SSHKey:
         UnusableHostKey: if it cannot be read, or others can read it.
     """
     file_stat = path.stat()
-    other_bits = stat.S_IMODE(file_stat.st_mode) & 0o077
-    if other_bits:
+    if is_open_to_others(file_stat):
         raise UnusableHostKey(
             f"{path} can be read by others (mode {stat.S_IMODE(file_stat.st_mode):04o})",
-            f"If nobody has read it, run: chmod 600 {shlex.quote(str(path))}."
-            f" Otherwise {_describe_deletion(path)}",
+            f"Run: chmod 600 {shlex.quote(str(path))}. If others may have read it, then"
+            f" {_describe_exchange(path)}",
         )
     try:
         return asyncssh.read_private_key(path)
@@ -135,7 +135,23 @@ def _describe_deletion(path: Path) -> str:
     """Return what it means to delete the file of a key."""
     if path.name == NEXT_KEY_FILENAME:
         return "delete it: sshwarma host-key next makes another."
-    return "delete it: the next start makes a new key, and clients warn of a changed host key."
+    return (
+        "delete it: the next start makes a new key, and clients warn of a changed host key. A"
+        " running server writes the key that it has."
+    )
+
+
+def _describe_exchange(path: Path) -> str:
+    """Return how another key takes the place of one that others know.
+
+    To delete the one in use is no way: a running server would write it again.
+    """
+    if path.name == NEXT_KEY_FILENAME:
+        return _describe_deletion(path)
+    return (
+        "use another key: sshwarma host-key next, and sshwarma host-key switch --now. Clients warn"
+        " of a changed host key."
+    )
 
 
 def compute_fingerprint(key: asyncssh.SSHKey) -> str:
