@@ -15,10 +15,15 @@ import time
 from pathlib import Path
 from typing import IO, Final, Self
 
+import structlog
+
 from sshwarma.admin.control_client import SOCKET_NAME
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
+from sshwarma.admin.start_path import is_start_path, publish_start_path
 from sshwarma.common.files import identify_file
 from sshwarma.common.reported_error import ReportedError
+
+log = structlog.get_logger(__name__)
 
 LOCK_NAME: Final = "sshwarma.lock"
 
@@ -65,6 +70,7 @@ class DataDirLock:
         except BaseException:
             os.close(self._directory)
             raise
+        self._start_path = publish_start_path(data_dir)
 
     def __enter__(self) -> Self:
         return self
@@ -76,6 +82,8 @@ class DataDirLock:
         """Let another process have the directory."""
         self._file.close()
         os.close(self._directory)
+        if self._start_path is not None:
+            os.close(self._start_path)
 
     def mark_server(self, *, is_reachable: bool) -> None:
         """Mark the lock as that of a server which commands reach by its socket, or not.
@@ -123,22 +131,46 @@ def lock_data_dir(data_dir: Path) -> DataDirLock:
 def check_no_server_was_moved(data_dir: Path) -> None:
     """Check that no server runs whose directory had this path before it was moved.
 
-    The kernel lists its socket under the path by which it was made.
+    One that cannot be proved, such as of an older version, is a warning.
 
     Raises:
         DataDirInUseError: with what to do.
     """
-    name = os.fsencode(data_dir.absolute() / SOCKET_NAME)
-    try:
-        listed = _SOCKETS.read_bytes().split(b"\n")
-    except OSError:  # another system
+    if _is_held_in_place(data_dir):
         return
-    is_listed = any(line.endswith(b" " + name) for line in listed if _LISTENING in line)
-    if is_listed and not (data_dir / SOCKET_NAME).exists():
+    if is_start_path(data_dir):
         raise DataDirInUseError(
             f"A server that was started on {data_dir} is running, but the directory was moved or"
             " deleted. Move it back; or stop that server before you make a new world there."
         )
+    if _is_listed(data_dir / SOCKET_NAME) and not (data_dir / SOCKET_NAME).exists():
+        log.warning(
+            "a socket of this path is in use, and is not there",
+            path=str(data_dir / SOCKET_NAME),
+            remedy="if a server was started here, and its directory moved, stop it first; one in a"
+            " container does no harm",
+        )
+
+
+def _is_held_in_place(data_dir: Path) -> bool:
+    """Return whether a process uses what has this path now."""
+    try:
+        return is_in_use(data_dir)
+    except OSError:  # a file, or a directory that is closed to us: other checks report that
+        return False
+
+
+def _is_listed(path: Path) -> bool:
+    """Return whether the kernel lists a socket that was made with this path.
+
+    That can be the path of another container, or a socket of another user.
+    """
+    name = os.fsencode(path.absolute())
+    try:
+        listed = _SOCKETS.read_bytes().split(b"\n")
+    except OSError:  # another system
+        return False
+    return any(line.endswith(b" " + name) for line in listed if _LISTENING in line)
 
 
 def is_in_use(data_dir: Path) -> bool:
