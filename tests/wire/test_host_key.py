@@ -41,10 +41,10 @@ def connect(server: Server, known_hosts: Path, checking: str) -> subprocess.Comp
 
 
 def let_a_day_pass(server: Server) -> None:
-    """Make the next key one of the day before yesterday."""
-    path = server.data_dir / "ssh_host_ed25519_key.next"
-    made_at = path.stat().st_mtime - 2 * DAY_SECONDS
-    os.utime(path, (made_at, made_at))
+    """Make the next key one that is announced since the day before yesterday."""
+    path = server.data_dir / "ssh_host_ed25519_key.next.announced"
+    recorded = json.loads(path.read_text())
+    path.write_text(json.dumps(recorded | {"since": recorded["since"] - 2 * DAY_SECONDS}))
 
 
 def keys_in(known_hosts: Path) -> set[str]:
@@ -90,7 +90,8 @@ def test_host_key_is_changed_without_a_server(server: Server) -> None:
     assert server.cli("host-key", "next").stdout.startswith(before)
     refused = server.cli("host-key", "switch")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "was made less than a day ago, at " in refused.stderr
+    assert "No server has announced the next host key, SHA256:" in refused.stderr
+    assert server.cli("host-key", "show").stdout.endswith(", not announced yet\n")
     assert server.cli("host-key", "show").stdout.startswith(before)
     assert server.cli("host-key", "switch", "--now").returncode == 0
     after = server.cli("host-key", "show").stdout
@@ -109,11 +110,12 @@ def test_switch_is_refused_until_clients_can_have_learned_the_next_key(server: S
     refused = server.cli("host-key", "switch", "--json")
     assert refused.returncode == 1
     answer = json.loads(refused.stdout)
-    at = made["made_at"][:16].replace("T", " ")
+    at = made["announced_since"][:16].replace("T", " ")
     assert answer["message"] == (
-        f"The next host key was made less than a day ago, at {at} UTC: clients that have"
-        " not logged in since would warn of a changed key."
+        f"The next host key has been announced for less than a day, since {at} UTC: clients that"
+        " have not logged in since would warn of a changed key."
     )
+    assert server.cli("host-key", "show").stdout.endswith(f", announced since {at}\n")
     assert answer["hint"].endswith("or at once: sshwarma host-key switch --now")
     assert json.loads(server.cli("host-key", "show", "--json").stdout)["next"] == made
     switched = json.loads(server.cli("host-key", "switch", "--now", "--json").stdout)
@@ -124,13 +126,33 @@ def test_switch_to_a_key_that_the_server_does_not_announce_is_refused(server: Se
     """As one that was put there by hand: all clients would warn of it."""
     path = server.data_dir / "ssh_host_ed25519_key.next"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
-    let_a_day_pass(server)
+    made_at = path.stat().st_mtime - 2 * DAY_SECONDS
+    os.utime(path, (made_at, made_at))  # which says nothing of what clients know
     refused = server.cli("host-key", "switch")
     assert refused.returncode == 1
     assert "The running server has not announced the next host key, SHA256:" in refused.stderr
     server.stop()
     server.start()
+    again = server.cli("host-key", "switch")
+    assert again.returncode == 1
+    assert "has been announced for less than a day, since " in again.stderr
+    let_a_day_pass(server)
     assert server.cli("host-key", "switch").returncode == 0
+
+
+def test_announcement_is_of_one_key_and_ends_with_it(server: Server) -> None:
+    record = server.data_dir / "ssh_host_ed25519_key.next.announced"
+    server.cli("host-key", "next")
+    let_a_day_pass(server)
+    server.stop()
+    (server.data_dir / "ssh_host_ed25519_key.next").unlink()
+    server.cli("host-key", "next")  # another one
+    refused = server.cli("host-key", "switch")
+    assert refused.returncode == 1 and "No server has announced" in refused.stderr
+    server.start()
+    assert "less than a day" in server.cli("host-key", "switch").stderr
+    assert server.cli("host-key", "switch", "--now").returncode == 0
+    assert not record.exists()
 
 
 def test_old_key_is_put_back_without_a_warning(server: Server, tmp_path: Path) -> None:

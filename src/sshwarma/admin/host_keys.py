@@ -10,6 +10,7 @@ from typing import Any
 import asyncssh
 import structlog
 
+from sshwarma.admin.host_key_announcement import forget_announcement, read_announcement
 from sshwarma.admin.owners_in_file import was_logged_in_to
 from sshwarma.common.limits import MIN_HOST_KEY_OVERLAP_SECONDS
 from sshwarma.common.times import format_iso
@@ -31,7 +32,7 @@ log = structlog.get_logger(__name__)
 def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     """Return the key in use and the next one, each with fingerprint and public key.
 
-    The next one has the time at which it was made, too.
+    The next one has the times at which it was made and since which it is announced, too.
 
     Raises:
         NotFound: if there is no key.
@@ -45,8 +46,15 @@ def describe_host_keys(data_dir: Path) -> dict[str, Any]:
     described = [_describe_key(key) for key in keys]
     if len(described) == 1:
         return {"current": described[0], "next": None}
-    made_at = format_iso(int(_read_making_time(data_dir) * 1000))
-    return {"current": described[0], "next": described[1] | {"made_at": made_at}}
+    made_at = (data_dir / NEXT_KEY_FILENAME).stat().st_mtime
+    announced_since = read_announcement(data_dir, described[1]["fingerprint"])
+    times = {
+        "made_at": format_iso(int(made_at * 1000)),
+        "announced_since": None
+        if announced_since is None
+        else format_iso(int(announced_since * 1000)),
+    }
+    return {"current": described[0], "next": described[1] | times}
 
 
 def describe_new_next_key(keys: dict[str, Any]) -> str:
@@ -106,6 +114,7 @@ def use_next_key(
         if not at_once:
             _check_overlap(data_dir, announced)
         switch_host_key(data_dir)
+        forget_announcement(data_dir)
     except FileNotFoundError:
         raise Conflict(
             "There is no next host key.",
@@ -140,26 +149,30 @@ def _check_overlap(data_dir: Path, announced: Collection[str] | None) -> None:
         Conflict: if not.
         FileNotFoundError: if it does not exist.
     """
-    made_at = _read_making_time(data_dir)
-    fingerprint = describe_host_keys(data_dir)["next"]["fingerprint"]
+    next_key = describe_host_keys(data_dir)["next"]
+    if next_key is None:
+        raise FileNotFoundError
+    fingerprint = next_key["fingerprint"]
     if announced is not None and fingerprint not in announced:
         raise Conflict(
             f"The running server has not announced the next host key, {fingerprint}: all clients"
             " would warn of a changed key.",
             hint="Restart the server, and switch some days later; or switch at once: --now",
         )
-    if time.time() - made_at < MIN_HOST_KEY_OVERLAP_SECONDS:
-        made = format_iso(int(made_at * 1000))[:16].replace("T", " ")
+    since = read_announcement(data_dir, fingerprint)
+    if since is None:
         raise Conflict(
-            f"The next host key was made less than a day ago, at {made} UTC: clients"
+            f"No server has announced the next host key, {fingerprint}: all clients would warn of"
+            " a changed key.",
+            hint="Start the server, and switch some days later; or switch at once: --now",
+        )
+    if time.time() - since < MIN_HOST_KEY_OVERLAP_SECONDS:
+        began = format_iso(int(since * 1000))[:16].replace("T", " ")
+        raise Conflict(
+            f"The next host key has been announced for less than a day, since {began} UTC: clients"
             " that have not logged in since would warn of a changed key.",
             hint="Switch some days later, or at once: sshwarma host-key switch --now",
         )
-
-
-def _read_making_time(data_dir: Path) -> float:
-    """Return when the file of the next key was written, in seconds since 1970."""
-    return (data_dir / NEXT_KEY_FILENAME).stat().st_mtime
 
 
 def _describe_key(key: asyncssh.SSHKey) -> dict[str, str]:

@@ -17,6 +17,7 @@ from sshwarma.admin.data_dir_lock import DataDirInUseError, DataDirLock, lock_da
 from sshwarma.admin.data_dir_modes import make_data_dir_private
 from sshwarma.admin.held_database import HeldDatabase
 from sshwarma.admin.held_host_key import HeldHostKey
+from sshwarma.admin.host_key_announcement import record_announcement
 from sshwarma.admin.start_errors import using_data_dir
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.settings import DATABASE_NAME
@@ -83,6 +84,7 @@ class ServedDataDir:
         if self._host_key is not None:
             self._host_key.close()
         self._host_key, self.host_keys = held, keys
+        record_announcement(self.path, keys)
 
     def _write_host_key_back(self) -> None:
         if self._host_key is not None:

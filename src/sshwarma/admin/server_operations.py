@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import structlog
 
 from sshwarma.admin.host_keys import (
+    describe_host_keys,
     describe_new_next_key,
     describe_switched_key,
     make_next_key,
@@ -202,7 +203,7 @@ async def _change_host_keys(
         await audited_change(world, describe(keys), lambda tx: None)
     except Unavailable as error:  # the keys have changed
         log.error("the audit has no row of a command", command=describe(keys), reason=str(error))
-    return keys
+    return await asyncio.to_thread(describe_host_keys, settings.data_dir)  # now it is announced
 
 
 def require_server(server: RunningServer | None) -> RunningServer:

@@ -65,7 +65,7 @@ def create_next(invocation: Invocation) -> int:
 def switch(invocation: Invocation, now: bool) -> int:
     """Use the next key for new connections; the old one is kept in a file.
 
-    Refused within a day of `next`, and while the running server does not announce the next key.
+    Refused until the server has announced the next key for a day.
     """
     from sshwarma.admin.host_keys import describe_switched_key, use_next_key
     from sshwarma.ssh.transport.host_key import OLD_KEY_FILENAME
@@ -95,5 +95,7 @@ def _list_keys(keys: dict[str, Any]) -> list[str]:
     lines = [f"In use: {keys['current']['fingerprint']}"]
     if keys["next"] is not None:
         made = draw_time(keys["next"]["made_at"])
-        lines.append(f"Next:   {keys['next']['fingerprint']}  made {made}")
+        since = keys["next"].get("announced_since")  # which an older server does not say
+        state = f"announced since {draw_time(since)}" if since else "not announced yet"
+        lines.append(f"Next:   {keys['next']['fingerprint']}  made {made}, {state}")
     return lines

@@ -1446,8 +1446,8 @@ MAX_SHOWN_CHANGE_CHARACTERS: Final = 60
 setting: longer values are left out."""
 
 MIN_HOST_KEY_OVERLAP_SECONDS: Final = DAY_SECONDS
-"""Seconds after which the next host key may be used without a confirmation: clients that log in
-every day have learned it."""
+"""Seconds for which the next host key is announced before it may be used without a confirmation:
+clients that log in every day have learned it."""
 
 CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take: a server that hangs
