@@ -16,6 +16,7 @@ from sshwarma.admin.data_dir_lock import (
     DataDirInUseError,
     check_no_server_was_moved,
     lock_data_dir,
+    warn_of_unproved_server,
 )
 
 pytestmark = pytest.mark.process
@@ -81,6 +82,7 @@ def test_socket_that_proves_nothing_is_a_warning(tmp_path: Path) -> None:
         listener.listen()
         (tmp_path / "control.sock").unlink()
         check_no_server_was_moved(tmp_path)
+        warn_of_unproved_server(tmp_path)
     assert [line["event"] for line in lines] == [UNPROVED]
 
 

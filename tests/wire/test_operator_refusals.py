@@ -31,6 +31,11 @@ def test_directory_that_was_moved_under_a_server_gets_no_second_world(server: Se
             refused = server.cli(*words)
             assert refused.returncode == 1
             assert "is running, but the directory was moved or deleted. Move it" in refused.stderr
+        checked = server.cli("doctor", "--json")
+        assert checked.returncode == 1
+        [finding] = [one for one in json.loads(checked.stdout) if not one["ok"]]
+        assert finding["name"] == "data directory"
+        assert finding["detail"].endswith("is running, but the directory was moved or deleted")
         assert not server.data_dir.exists()
     finally:
         moved.rename(server.data_dir)

@@ -53,6 +53,20 @@ class DataDirInUseError(ReportedError):
     """Another process uses the data directory."""
 
 
+class MovedServerError(DataDirInUseError):
+    """A server runs whose directory was moved away.
+
+    Attributes:
+        finding: what is wrong, without a final stop.
+        remedy: what makes it right, for `sshwarma doctor`.
+    """
+
+    def __init__(self, finding: str, remedy: str) -> None:
+        super().__init__(f"{finding}. {remedy[0].upper()}{remedy[1:]}.")
+        self.finding = finding
+        self.remedy = remedy
+
+
 LOCK_WAIT_SECONDS: Final = 5.0
 """Seconds that a command waits for others: most take a fraction of one."""
 
@@ -131,18 +145,22 @@ def lock_data_dir(data_dir: Path) -> DataDirLock:
 def check_no_server_was_moved(data_dir: Path) -> None:
     """Check that no server runs whose directory had this path before it was moved.
 
-    One that cannot be proved, such as of an older version, is a warning.
-
     Raises:
-        DataDirInUseError: with what to do.
+        MovedServerError: with what to do.
     """
-    if _is_held_in_place(data_dir):
-        return
-    if is_start_path(data_dir):
-        raise DataDirInUseError(
+    if not _is_held_in_place(data_dir) and is_start_path(data_dir):
+        raise MovedServerError(
             f"A server that was started on {data_dir} is running, but the directory was moved or"
-            " deleted. Move it back; or stop that server before you make a new world there."
+            " deleted",
+            "move it back; or stop that server before you make a new world there",
         )
+
+
+def warn_of_unproved_server(data_dir: Path) -> None:
+    """Log a warning if it only looks as if a server was moved away from this path.
+
+    It may be one that cannot be looked into, such as of an older version.
+    """
     if _is_listed(data_dir / SOCKET_NAME) and not (data_dir / SOCKET_NAME).exists():
         log.warning(
             "a socket of this path is in use, and is not there",

@@ -9,7 +9,11 @@ from typing import Final
 
 import structlog
 
-from sshwarma.admin.data_dir_lock import LOCK_NAME, check_no_server_was_moved
+from sshwarma.admin.data_dir_lock import (
+    LOCK_NAME,
+    check_no_server_was_moved,
+    warn_of_unproved_server,
+)
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.settings import DATABASE_NAME
 
@@ -50,6 +54,7 @@ def make_data_dir_private(data_dir: Path) -> None:
     _check_purpose(data_dir)
     if not (data_dir / DATABASE_NAME).exists():
         check_no_server_was_moved(data_dir)
+        warn_of_unproved_server(data_dir)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in (data_dir, data_dir / OPERATOR_KEY_NAME):
         if path.exists() and _remove_access_of_others(path):

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
-from sshwarma.admin.data_dir_lock import is_served
+from sshwarma.admin.data_dir_lock import MovedServerError, check_no_server_was_moved, is_served
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_made_backups
@@ -168,6 +168,8 @@ def _check_installation(
     is_read_only = settings.data_dir.is_dir() and is_on_read_only_disk(settings.data_dir)
     if is_read_only:
         yield _report_read_only_disk(settings.data_dir)
+    elif (moved := _find_moved_server(settings)) is not None:
+        yield moved
     else:
         yield from _check_data_dir(settings)
         yield from _check_database(settings)
@@ -179,6 +181,16 @@ def _check_installation(
     if not is_read_only:
         yield check_sandbox(settings.data_dir)
         yield from _check_owners(settings)
+
+
+def _find_moved_server(settings: Settings) -> CheckResult | None:
+    """Return what is wrong where the directory was moved under a server."""
+    try:
+        if not settings.database.exists():
+            check_no_server_was_moved(settings.data_dir)
+    except MovedServerError as error:
+        return CheckResult("data directory", False, error.finding, error.remedy)
+    return None
 
 
 def _report_read_only_disk(data_dir: Path) -> CheckResult:

@@ -97,6 +97,7 @@ class Invocation:
         Raises:
             NotFound: if there is no such world, with those whose servers are running.
             LostWorldError: if its database is gone; HeldWorldError if a server still has it.
+            MovedServerError: if the directory was moved under its server.
             SystemExit: as `settings`.
         """
         from sshwarma.admin.data_dir_lock import check_no_server_was_moved
@@ -138,13 +139,14 @@ class Invocation:
 
         The text says which servers run, if it cannot be clear which of their worlds is meant.
         """
+        from sshwarma.admin.data_dir_lock import MovedServerError
         from sshwarma.admin.lost_world import LostWorldError
         from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
 
         try:
             return self.world_settings(settings), ""
-        except LostWorldError:
+        except (LostWorldError, MovedServerError):  # which a check finds, too
             return settings, ""
         except NotFound as error:
             return settings, str(error) if find_running_worlds() else ""
