@@ -31,6 +31,17 @@ COPY_FIELDS: Final = ((18, 20), (24, 28), (40, 44), (92, 100))
 """Of SQLite's header, what a copy changes: the journal mode, counters, and who changed it last."""
 
 
+_PRIMARY_CODE: Final = 0xFF
+"""The bits of an error of SQLite that are without its details."""
+
+_CANNOT_OPEN: Final = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY})
+
+_CANNOT_MAKE_SHARED_MEMORY: Final = frozenset(
+    {sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMSIZE}
+)
+"""What SQLite says on a full disk, if no process has the database open."""
+
+
 def no_check() -> None:
     """Check nothing."""
 
@@ -204,7 +215,9 @@ def _find_readable(database: Path, work: Path) -> Path:
     try:
         with opened_read_only(database) as opened:
             opened.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
+        if not _needs_files_beside(error):
+            raise
         has_room = shutil.disk_usage(database.parent).free >= MIN_WRITABLE_BYTES
         if has_room and not is_on_read_only_disk(database.parent):
             raise
@@ -216,6 +229,16 @@ def _find_readable(database: Path, work: Path) -> Path:
             shutil.copyfile(f"{database}{suffix}", f"{copy}{suffix}")
     undo_interrupted_change(copy)
     return copy
+
+
+def _needs_files_beside(error: sqlite3.OperationalError) -> bool:
+    """Return whether SQLite could make no file beside a database.
+
+    Others, such as that it is locked, say nothing of the disk: the database may be in the middle
+    of a change, of which a plain copy would have a part.
+    """
+    code = getattr(error, "sqlite_errorcode", 0)  # those of the module itself have none
+    return code in _CANNOT_MAKE_SHARED_MEMORY or code & _PRIMARY_CODE in _CANNOT_OPEN
 
 
 def _copy_pages(database: Path, part: Path, check: Callable[[], None]) -> None:
