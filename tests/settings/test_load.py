@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -21,6 +24,9 @@ from sshwarma.settings import (
     load_settings,
     split_address,
 )
+
+NOBODY: Final = 65_534
+"""The number of a user without rights."""
 
 
 @pytest.fixture(autouse=True)
@@ -354,18 +360,35 @@ def test_each_setting_is_described() -> None:
     assert undescribed(Settings, "") == []
 
 
-def test_file_that_cannot_be_read_says_by_whom(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Root reads every file: the answer of the system is replaced."""
-    file = tmp_path / "world.toml"
-    file.write_text("")
-    file.chmod(0o600)
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != file)
-    with pytest.raises(InvalidSettingsError) as caught:
-        load_settings(file)
-    user = name_user(os.geteuid())
+@contextmanager
+def without_rights() -> Iterator[None]:
+    """Root reads every file: it is another user for the block."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_file_that_cannot_be_read_says_by_whom() -> None:
+    with TemporaryDirectory() as directory:  # where other users may look
+        Path(directory).chmod(0o755)
+        file = Path(directory) / "world.toml"
+        file.touch(mode=0o200)
+        with without_rights():
+            reader = name_user(os.geteuid())
+            with pytest.raises(InvalidSettingsError) as caught:
+                load_settings(file)
     assert str(caught.value) == (
-        f"{file} cannot be read by {user}: it is a file of {user} with mode 0600. Give it the group"
-        " of the server and mode 0640"
+        f"{file} cannot be read by {reader}: it is a file of {name_user(os.geteuid())} with mode"
+        " 0200. Give it the group of the server and mode 0640"
     )
+
+
+def test_settings_of_one_load_are_not_in_another(tmp_path: Path) -> None:
+    file = tmp_path / "world.toml"
+    file.write_text('motd = "hello"\n')
+    assert load_settings(file).motd == "hello"
+    assert Settings(data_dir=tmp_path).motd == ""

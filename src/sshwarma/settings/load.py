@@ -17,10 +17,10 @@ from typing import Any, Final
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
-    TomlConfigSettingsSource,
 )
 from typing_extensions import override
 
@@ -152,7 +152,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings, env_settings, _TomlFile(settings_cls))
+        assert isinstance(init_settings, InitSettingsSource)  # noqa: S101 - for mypy
+        values = init_settings.init_kwargs.pop(_FILE_VALUES, {})
+        return (init_settings, env_settings, _FileSource(settings_cls, values))
 
     @property
     def blobs_dir(self) -> Path:
@@ -177,25 +179,12 @@ class UnknownVariableError(InvalidSettingsError):
     """An SSHWARMA_* variable that sets nothing."""
 
 
-class _TomlFile(TomlConfigSettingsSource):
-    """The file named by `Settings.load`, read once per load.
+_FILE_VALUES: Final = "values of the file"
+"""Their key among the arguments of `Settings`: no name of a setting has spaces."""
 
-    `left_out` are the outermost names that are not taken from it.
-    """
 
-    path: Path | None = None
-    left_out: Collection[str] = ()
-
-    def __init__(self, settings_cls: type[BaseSettings]) -> None:
-        super().__init__(settings_cls, toml_file=type(self).path)
-
-    @override
-    def __call__(self) -> dict[str, Any]:
-        """Return the values of the file, whose relative paths begin at its directory."""
-        path = type(self).path
-        read = super().__call__()
-        values = {name: value for name, value in read.items() if name not in type(self).left_out}
-        return values if path is None else place_paths(values, path.parent.resolve())
+class _FileSource(InitSettingsSource):
+    """The values of the settings file."""
 
 
 def load_settings(config: Path | None = None, **flags: Any) -> Settings:
@@ -238,30 +227,41 @@ def load_without(
     fields = Settings.model_fields
     values = {name: value for name, value in flags.items() if name not in left_out}
     defaults = {name: fields[name].get_default() for name in left_out if name in fields}
-    _TomlFile.left_out = left_out
-    try:
-        return _load(config, values | defaults)
-    finally:
-        _TomlFile.left_out = ()
+    return _load(config, values | defaults, left_out)
 
 
-def _load(config: Path | None, flags: Mapping[str, Any]) -> Settings:
-    """Load settings from a file that can be read; see `load_settings`."""
-    _TomlFile.path = config or find_settings_file()
-    if config is None and _TomlFile.path is not None:
-        _check_trusted(_TomlFile.path)
-    if _TomlFile.path is not None and not os.access(_TomlFile.path, os.R_OK):
-        raise InvalidSettingsError(describe_unreadable_file(_TomlFile.path))
+def _load(
+    config: Path | None, flags: Mapping[str, Any], left_out: Collection[str] = ()
+) -> Settings:
+    """Load settings as `load_settings`, without outermost names of the file."""
+    path = config or find_settings_file()
+    if config is None and path is not None:
+        _check_trusted(path)
+    read = _read_file(path) if path is not None else {}
+    values = {name: value for name, value in read.items() if name not in left_out}
     try:
-        return Settings(**flags)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidSettingsError(f"{_TomlFile.path}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidSettingsError(
-            f"{_TomlFile.path} is not TOML: its byte {error.start + 1} is not UTF-8 text"
-        ) from error
+        return Settings(**{**flags, _FILE_VALUES: values})
     except SettingsError as error:
         raise InvalidSettingsError(_describe_unreadable_variable(str(error))) from error
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    """Return the values of a file, whose relative paths begin at its directory.
+
+    Raises:
+        InvalidSettingsError: if this user may not read it, or it is not TOML.
+    """
+    try:
+        values = tomllib.loads(path.read_bytes().decode()) if path.is_file() else {}
+        return place_paths(values, path.parent.resolve())
+    except PermissionError as error:
+        raise InvalidSettingsError(describe_unreadable_file(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidSettingsError(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSettingsError(
+            f"{path} is not TOML: its byte {error.start + 1} is not UTF-8 text"
+        ) from error
 
 
 def find_settings_file() -> Path | None:
