@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.admin.check_result import CheckResult
+from sshwarma.admin.check_result import CheckResult, Reason
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.user_names import name_user
 from sshwarma.models import local_files, providers
@@ -33,6 +33,18 @@ def test_missing_package_of_a_kind_of_models_fails(
     [found] = check_models(load_settings(models=[model]), {"A_KEY": "k"})
     assert not found.ok
     assert f"pip install 'sshwarma[{kind}]'" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [({"key_env": "A_KEY"}, Reason.MISSING_VARIABLE), ({"key_file": "/nosuch/key"}, None)],
+)
+def test_only_a_missing_variable_may_be_there_for_the_server(
+    key: dict[str, str], reason: Reason | None
+) -> None:
+    model = {"name": "m1", "kind": "anthropic", "model": "claude-sonnet-4-5", **key}
+    [found] = check_models(load_settings(models=[model]), {})
+    assert (found.ok, found.reason) == (False, reason)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a check failed, for those who treat it otherwise where a server runs."""
+
+    MISSING_VARIABLE = "missing variable"
 
 
 @dataclass
@@ -14,6 +21,7 @@ class CheckResult:
         ok: whether the server can run so; a warning is ok.
         is_warning: whether it deserves a second thought: it may be meant.
         items: what it is about, one by one, for programs.
+        reason: why it failed, where that decides what is said of it.
     """
 
     name: str
@@ -22,6 +30,7 @@ class CheckResult:
     remedy: str = ""
     is_warning: bool = False
     items: list[dict[str, str]] = field(default_factory=list)
+    reason: Reason | None = None
 
     @property
     def mark(self) -> str:

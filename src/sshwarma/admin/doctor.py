@@ -15,18 +15,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
-from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.check_result import CheckResult, Reason, warn
 from sshwarma.admin.data_dir_lock import MovedServerError, check_no_server_was_moved, is_served
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_made_backups
 from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_network import check_network
-from sshwarma.admin.doctor_providers import (
-    check_mcp_servers,
-    check_models,
-    find_missing_variables,
-)
+from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.lost_world import (
     LostWorldError,
@@ -97,14 +93,12 @@ def _check_models(settings: Settings) -> Iterator[CheckResult]:
     """Check models, also whether somebody else in the world has their names."""
     names = _read_names(settings.database) if settings.models else []
     taken = {f"model {name}": (name, kind) for name, kind in names}
-    missing = find_missing_variables(settings, os.environ)
-    is_with_server = bool(missing) and _has_server(settings.data_dir)
     for check in check_models(settings, os.environ):
         if check.name in taken:
             name, kind = taken[check.name]
             detail = f"{name} is already the name of {describe_kind(kind)}"
             yield CheckResult(check.name, False, detail, "give it another name in [[models]]")
-        elif is_with_server and check.detail == missing.get(check.name):
+        elif check.reason is Reason.MISSING_VARIABLE and _has_server(settings.data_dir):
             yield warn(check.name, f"{check.detail}; the running server may have one", check.remedy)
         else:
             yield check

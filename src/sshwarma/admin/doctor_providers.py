@@ -15,8 +15,9 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
-from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.check_result import CheckResult, Reason, warn
 from sshwarma.admin.doctor_scripts import find_missing_file
 from sshwarma.common.user_names import name_user
 from sshwarma.mcp.client.address import FORBIDDEN_REASON, check_url, refusal_reason
@@ -36,37 +37,26 @@ from sshwarma.settings import McpSettings, ModelSettings, Settings
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.names import check_name
 
+Problem: TypeAlias = tuple[str, str] | tuple[str, str, Reason]
+"""The description of a problem and its remedy, and a reason that decides what is said of it."""
+
 
 def check_models(settings: Settings, environ: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Check the models of the settings."""
-    for model in settings.models:
-        problems = list(_find_model_problems(model, environ))
-        for detail, remedy in problems:
-            yield CheckResult(f"model {model.name}", False, detail, remedy)
-        if not problems:
-            yield CheckResult(f"model {model.name}", True, describe_model(model))
+    """Check the models of the settings.
 
-
-def find_missing_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the problems of models without their variable, by name of the check.
-
-    A running server may have it, as from the EnvironmentFile= of its unit. It has no other file of
-    a key than this process: models with one are left out.
+    One without its variable has that as its reason: a running server may have it, as from the
+    EnvironmentFile= of its unit. It has no other file of a key than this process.
     """
-    found = {}
     for model in settings.models:
-        try:
-            read_key(model, environ)
-        except BackendError as error:
-            if model.key_file is None:
-                found[f"model {model.name}"] = str(error)
-    return found
+        name, problems = f"model {model.name}", list(_find_model_problems(model, environ))
+        for detail, remedy, *reason in problems:
+            yield CheckResult(name, False, detail, remedy, reason=next(iter(reason), None))
+        if not problems:
+            yield CheckResult(name, True, describe_model(model))
 
 
-def _find_model_problems(
-    model: ModelSettings, environ: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the description and the remedy of each problem of a model."""
+def _find_model_problems(model: ModelSettings, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield each problem of a model."""
     try:
         check_name(model.name, "agent")
     except Invalid as error:
@@ -100,18 +90,17 @@ def _find_file_problems(model: ModelSettings) -> Iterator[tuple[str, str]]:
             yield str(error), "set model to a GGUF file that the user of the server can read"
 
 
-def _find_key_problems(
-    model: ModelSettings, environ: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
+def _find_key_problems(model: ModelSettings, environ: Mapping[str, str]) -> Iterator[Problem]:
     """Yield what keeps the server from reading a model's key."""
     path = model.key_file
     try:
         read_key(model, environ)
     except BackendError as error:
-        remedy = "set key_env or key_file, and the variable where the server runs"
         if path is not None:
-            remedy = _describe_key_file_remedy(path)
-        yield str(error), remedy
+            yield str(error), _describe_key_file_remedy(path)
+        else:
+            remedy = "set key_env or key_file, and the variable where the server runs"
+            yield str(error), remedy, Reason.MISSING_VARIABLE
         return
     if path is not None and path.stat().st_uid not in (os.geteuid(), 0):
         owner = name_user(path.stat().st_uid)
