@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,32 @@ def test_rooms_and_keys_of_models_are_warnings(server: Server, tmp_path: Path) -
         f'[[models]]\nname = "near"\nkind = "openai"\nmodel = "m"\nkey_file = "{empty}"\n'
     )
     done = server.cli("doctor", "--config", str(settings))
-    assert "warn  model far: no key in" in done.stdout, done
+    assert "FAIL  model far: no key in" in done.stdout, "the server has no such variable"
     assert "FAIL  model near: no key in the file" in done.stdout, "the server has no other file"
     assert "warn  model far: these rooms of it do not exist: nowhere" in done.stdout
+
+
+def test_doctor_knows_the_file_and_the_variables_of_the_server(tmp_path: Path) -> None:
+    file = tmp_path / "world.toml"
+    file.write_text(
+        '[[models]]\nname = "far"\nkind = "openai"\nmodel = "m"\nkey_env = "HELD"\n'
+        '[[mcp]]\nname = "near"\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X = "${HELD}" }\n'
+    )
+    server = Server(tmp_path / "s", "--config", str(file), environ={"HELD": "of the server"})
+    try:
+
+        def check(*words: str) -> str:
+            command = [str(forked_program()), "doctor", "--data-dir", str(server.data_dir), *words]
+            environ = {name: os.environ[name] for name in ("PATH",)} | {"HOME": str(tmp_path)}
+            return subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environ
+            ).stdout
+
+        whole, other = check("--config", str(file)), check()
+    finally:
+        server.stop()
+    assert "ok    model far" in whole and "ok    mcp near" in whole, whole
+    assert "the running server reads" not in whole
+    assert f"warn  settings: the running server reads {file}, which is not checked" in other
+    assert f"      sshwarma doctor --config {file}" in other
+    assert "FAIL  model far: no key in" in check("--config", str(file)), "no server runs now"

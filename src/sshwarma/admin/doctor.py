@@ -24,6 +24,7 @@ from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
+from sshwarma.admin.doctor_server import ask_for_source
 from sshwarma.admin.lost_world import (
     LostWorldError,
     check_no_server_holds_it,
@@ -73,14 +74,18 @@ def run_checks(
     """
     file = config or find_settings_file()
     checks = report_problems(problems) or [_check_config(file, os.environ)]
+    source, environ = ask_for_source(settings.data_dir), dict(os.environ)
+    if source is not None:
+        environ = source.add_variables(environ)
+        checks += filter(None, [source.check_file(file)])
     if skipped := sorted({SECTIONS[name] for name in left_out if name in SECTIONS}):
         detail = f"not checked, because their settings are not valid: {', '.join(skipped)}"
         checks.append(warn("settings", detail, "correct the settings, then check again"))
     checks += _check_installation(settings, has_file=file is not None, left_out=left_out)
     if "models" not in left_out:
-        checks += _check_models(settings)
+        checks += _check_models(settings, environ, is_asked=source is not None)
     if "mcp" not in left_out:
-        checks += check_mcp_servers(settings, os.environ)
+        checks += check_mcp_servers(settings, environ)
     return checks
 
 
@@ -89,16 +94,25 @@ def report_problems(problems: Sequence[str]) -> list[CheckResult]:
     return [CheckResult("settings", False, text) for text in problems]
 
 
-def _check_models(settings: Settings) -> Iterator[CheckResult]:
-    """Check models, also whether somebody else in the world has their names."""
+def _check_models(
+    settings: Settings, environ: Mapping[str, str], *, is_asked: bool
+) -> Iterator[CheckResult]:
+    """Check models, also whether somebody else in the world has their names.
+
+    `environ` has the variables of a running server if that `is_asked`.
+    """
     names = _read_names(settings.database) if settings.models else []
     taken = {f"model {name}": (name, kind) for name, kind in names}
-    for check in check_models(settings, os.environ):
+    for check in check_models(settings, environ):
         if check.name in taken:
             name, kind = taken[check.name]
             detail = f"{name} is already the name of {describe_kind(kind)}"
             yield CheckResult(check.name, False, detail, "give it another name in [[models]]")
-        elif check.reason is Reason.MISSING_VARIABLE and _has_server(settings.data_dir):
+        elif (
+            check.reason is Reason.MISSING_VARIABLE
+            and not is_asked
+            and _has_server(settings.data_dir)
+        ):
             yield warn(check.name, f"{check.detail}; the running server may have one", check.remedy)
         else:
             yield check

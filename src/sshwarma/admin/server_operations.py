@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -83,6 +84,13 @@ async def reload(server: RunningServer | None, /, file: str | None = None) -> Js
     # A slow MCP server may outlast the request, which must not cut the reload short.
     report = await asyncio.shield(asyncio.ensure_future(running.reload()))
     return report.as_json()
+
+
+@register_operation
+async def settings_source(server: RunningServer | None, /) -> Json:
+    """The settings file of the server, and the names of its environment variables."""
+    file = require_server(server).source.file
+    return {"file": str(file) if file is not None else None, "variables": sorted(os.environ)}
 
 
 @register_operation
