@@ -45,7 +45,7 @@ def delete_tree(path: Path, stop: threading.Event | None = None) -> None:
     It is renamed first, so that its name is free at once. Folders may be thousands deep, or have
     no rights: their contents are moved to the top, so that no path becomes long.
 
-    `stop` ends it early: what is left is for `delete_leftovers`.
+    `stop` ends it early; `delete_leftovers` deletes the rest.
 
     Raises:
         OSError: if the disk fails.
@@ -67,7 +67,7 @@ def delete_tree(path: Path, stop: threading.Event | None = None) -> None:
 
 
 def delete_leftovers(directory: Path, stop: threading.Event | None = None) -> None:
-    """Delete what was set aside, and what a server that was killed had not deleted yet.
+    """Delete what was set aside, and the rest of deletions that were killed.
 
     Args:
         directory: where the folders were.
