@@ -94,7 +94,8 @@ def test_doctor_knows_the_file_and_the_variables_of_the_server(tmp_path: Path) -
     file = tmp_path / "world.toml"
     file.write_text(
         '[[models]]\nname = "far"\nkind = "openai"\nmodel = "m"\nkey_env = "HELD"\n'
-        '[[mcp]]\nname = "near"\nurl = "http://127.0.0.1:9/mcp"\nheaders = { X = "${HELD}" }\n'
+        '[[mcp]]\nname = "near"\nurl = "http://127.0.0.1:9/mcp"\nallow_private = true\n'
+        'headers = { X = "${HELD}" }\n'
     )
     server = Server(tmp_path / "s", "--config", str(file), environ={"HELD": "of the server"})
     try:
