@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sshwarma.common.limits import MAX_RENDER_PLAN_CHARACTERS
 from sshwarma.toolsets.render_plan import MAX_PROBLEMS, RenderContext, make_render_plan
+from sshwarma.workspaces.tree import FOLDER_MODE, LINK_MODE, Entry
 
 CONTEXT = RenderContext(chat_id="room-1", workspace="/ws", toolset="/ts")
 ARGS: dict[str, Any] = {"path": "a.py", "n": 5, "deep": {"x": [10, {"y": None}]}, "a-b": 1}
@@ -157,7 +158,12 @@ def test_plan_is_not_longer_than_its_limit() -> None:
     assert "makes the plan longer than" in plan["problems"][0]
 
 
-FILES = {"a.py": object(), "docs/b.md": object()}
+FILES = {
+    "a.py": Entry("0" * 64),
+    "docs/b.md": Entry("0" * 64),
+    "hollow": Entry("", FOLDER_MODE),
+    "link": Entry("0" * 64, LINK_MODE),
+}
 
 
 @pytest.mark.parametrize(
@@ -186,6 +192,8 @@ def test_target_of_a_page_has_its_normal_form(
     ("renderer", "key", "result", "problem"),
     [
         ("code", "file", "gone.py", "file: gone.py is not a file of the room"),
+        ("code", "file", "hollow", "file: hollow is not a file of the room"),
+        ("code", "file", "link", "file: link is not a file of the room"),
         ("document", "file", "../a.py", "file: ../a.py must not leave the workspace (..)"),
         ("code", "file", "/etc/passwd", "file: /etc/passwd must be relative: it begins with /"),
         ("code", "file", ["a.py"], "file: ['a.py'] must be the path of a file"),

@@ -26,6 +26,7 @@ from sshwarma.common.limits import MAX_RENDER_PLAN_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.toolsets.render_targets import check_target, name_value
 from sshwarma.toolsets.renderers import RendererName
+from sshwarma.workspaces.tree import Entry
 
 _ALONE: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.[\w-]+)*)", re.ASCII)
 _WITHIN: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.\w+)*)", re.ASCII)
@@ -61,7 +62,7 @@ def make_render_plan(
     args: Mapping[str, Any],
     result: Any,
     context: RenderContext,
-    files: Mapping[str, object] | None = None,
+    files: Mapping[str, Entry] | None = None,
 ) -> dict[str, Any]:
     """Return `{renderer, config}`, and `problems` if there are any.
 
@@ -122,7 +123,7 @@ class _Resolver:
                 return self._resolve_text(value, place)
         return value
 
-    def check(self, key: str, value: Any, files: Mapping[str, object] | None) -> Any:
+    def check(self, key: str, value: Any, files: Mapping[str, Entry] | None) -> Any:
         """Return what a key names; None, which is reported, if no page could open it."""
         if value is None:  # reported already, or the default
             return None

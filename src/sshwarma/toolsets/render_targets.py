@@ -16,6 +16,7 @@ import idna
 from sshwarma.common.shorten import shorten_name
 from sshwarma.sandbox.profile import WORKSPACE
 from sshwarma.workspaces.paths import find_path_problem
+from sshwarma.workspaces.tree import Entry
 
 MAX_PORT: Final = 65_535
 
@@ -23,9 +24,7 @@ _MAX_URL_CHARACTERS: Final = 2_048
 """Maximum of an address: what browsers and proxies take."""
 
 
-def check_target(
-    key: str, value: Any, files: Mapping[str, object] | None = None
-) -> tuple[Any, str]:
+def check_target(key: str, value: Any, files: Mapping[str, Entry] | None = None) -> tuple[Any, str]:
     """Return what a key of a configuration names, and what is wrong with it.
 
     Args:
@@ -91,14 +90,16 @@ def _find_form_problem(url: Any) -> str:
     return ""
 
 
-def _check_file(value: Any, files: Mapping[str, object] | None) -> tuple[str | None, str]:
+def _check_file(value: Any, files: Mapping[str, Entry] | None) -> tuple[str | None, str]:
     if not isinstance(value, str) or not value:
         return None, "must be the path of a file"
     path = value.removeprefix(f"{WORKSPACE}/").removeprefix("./")
     if problem := find_path_problem(path):
         return None, problem
-    if files is not None and path not in files:
-        return None, "is not a file of the room"
+    if files is not None:
+        entry = files.get(path)
+        if entry is None or not entry.is_file:
+            return None, "is not a file of the room"
     return path, ""
 
 

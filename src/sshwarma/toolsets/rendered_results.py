@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection
 from typing_extensions import override
@@ -13,16 +13,15 @@ from typing_extensions import override
 from sshwarma.sandbox.profile import WORKSPACE
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
+from sshwarma.toolsets.renderers import FILE_RENDERERS
 from sshwarma.toolsets.worker_process import TOOLSET_PATH
+from sshwarma.workspaces.tree import Entry
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller
 from sshwarma.world.overrides import Override, read_tool_override
 from sshwarma.world.reader import Hint
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
-
-_FILE_RENDERERS: Final = ("code", "document")
-"""Renderers that may show a file of the room."""
 
 
 async def add_render_plan(
@@ -39,9 +38,9 @@ async def add_render_plan(
     `returned` is the value of `$return`.
     """
 
-    def read(conn: Connection) -> tuple[Override, Mapping[str, object] | None]:
+    def read(conn: Connection) -> tuple[Override, Mapping[str, Entry] | None]:
         found = read_tool_override(conn, tool)
-        if found.renderer not in _FILE_RENDERERS:
+        if found.renderer not in FILE_RENDERERS:
             return found, None
         _, tree = workspaces.get_active(conn, caller.room_id)
         return found, tree

@@ -94,6 +94,9 @@ RENDERERS: Final[dict[RendererName, type[_RendererConfig]]] = {
     "frame": FrameConfig,
 }
 
+FILE_RENDERERS: Final = ("code", "document")
+"""Renderers that show a text, which may be that of a file of the room."""
+
 
 def check_renderer_config(renderer: RendererName, config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys that were given, checked; an artifact without `./` before it.

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from sshwarma.common.units import MIB
 from sshwarma.services import services_of
 from sshwarma.tools.result_check import format_value
+from sshwarma.toolsets.renderers import FILE_RENDERERS
 from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.row_versions import find_version_of_row
@@ -17,9 +18,6 @@ from sshwarma.workspaces.tree import Entry
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, WorldError
 from sshwarma.world.row import Row
-
-_SHOWING: Final = ("code", "document")
-"""Renderers whose content is a text."""
 
 _MAX_SHOWN_BYTES: Final = MIB
 
@@ -30,7 +28,7 @@ def read_content(plan: Mapping[str, Any] | None) -> str | None:
     A content that is no text, such as a list that the tool returned, is shown as JSON, which is
     indented if it is short.
     """
-    if plan is None or plan.get("renderer") not in _SHOWING:
+    if plan is None or plan.get("renderer") not in FILE_RENDERERS:
         return None
     config = plan.get("config")
     content = config.get("content") if isinstance(config, Mapping) else None
@@ -52,7 +50,7 @@ async def load_content(
     if plan is None or not caller.reader.is_person or caller.wants_json:
         return plan
     config = plan.get("config")
-    if plan.get("renderer") not in _SHOWING or not isinstance(config, dict):
+    if plan.get("renderer") not in FILE_RENDERERS or not isinstance(config, dict):
         return plan
     path = config.get("file")
     if not isinstance(path, str) or config.get("content") is not None:
