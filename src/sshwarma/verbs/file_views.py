@@ -220,10 +220,7 @@ class FileData:
 @view_for_reader(FileData)
 def draw_file_data(result: FileData, reader: Reader) -> Block:
     """Draw the size of a file, and the command that saves it."""
-    return block(
-        line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, result.saved_by or write_ssh_command("file get", path=result.path)),
-    )
+    return _draw_saved(result, reader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,9 +237,14 @@ class FileDownload:
 @view_for_reader(FileDownload)
 def draw_file_download(result: FileDownload, reader: Reader) -> Block:
     """Draw the size of a file, where its bytes cannot be written."""
+    return _draw_saved(result, reader)
+
+
+def _draw_saved(result: FileData | FileDownload, reader: Reader) -> Block:
+    command = result.saved_by or write_ssh_command("file get", path=result.path)
     return block(
         line(("name", result.path), f": {format_count(result.size, 'byte')}"),
-        *_draw_get_hint(reader, result.saved_by or write_ssh_command("file get", path=result.path)),
+        *_draw_get_hint(reader, command),
     )
 
 
