@@ -248,6 +248,7 @@ def _describe_rest(selected: QueryResult) -> str:
     examples=(
         "/sql SELECT role, count(*) FROM messages GROUP BY role",
         "/sql SELECT name, is_enabled FROM tools WHERE name LIKE 'sshwarma:%'",
+        "/sql SELECT tool_id, status, error FROM tool_calls ORDER BY started_at DESC LIMIT 5",
     ),
 )
 async def sql(caller: Caller, text: Text) -> QueryResult:
@@ -256,6 +257,9 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     The query reads what you may see: rooms you may enter, your private conversations, your own
     bag, and no secrets. At most {MAX_REPORT_ROWS} rows are shown. A query times out after
     {REPORT_TIMEOUT_SECONDS}.
+
+    For people:
+        /schema lists the tables, and /schema tool_calls the columns of one. /help reports has more.
 
     Args:
         text: the SELECT, on the views messages, tools, skills, sessions, session_state, chats,
