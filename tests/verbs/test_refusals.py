@@ -48,6 +48,8 @@ REFUSALS = """
 /expand nine
 /attachment
 /attachment 9
+/render
+/render 9
 /audit --agent zzz
 /audit --verb logn
 /audit --since yesterday

@@ -1,4 +1,4 @@
-"""A terminal shows the beginning of a result, and the rest costs next to nothing."""
+"""What a terminal shows of the plan of a result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
+from sshwarma.terminal.render import render_plain
+from sshwarma.terminal.text import block
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.verbs.render_views import draw_render_plan
 from sshwarma.world.reader import PERSON
@@ -34,3 +36,15 @@ def test_data_of_a_page_is_shown_with_it(value: dict[str, Any]) -> None:
     plan = {"renderer": "html", "config": {"artifact": "page.html", "data": value}}
     head, *_ = [one.plain() for one in draw_render_plan(plan, PERSON)]
     assert head == "  page page.html, with the data:"
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        ({"port": 3000}, "http://localhost:3000/ on the machine of the server"),
+        ({"url": "https://x.example/a"}, "https://x.example/a"),
+    ],
+)
+def test_frame_is_an_address_that_can_be_opened(config: dict[str, Any], shown: str) -> None:
+    plan = {"renderer": "frame", "config": config}
+    assert render_plain(block(*draw_render_plan(plan, PERSON))) == f"  page: {shown}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.driver import Person, Server
+from support.driver.covers import covers
 from support.driver.fixtures import serving
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import pack
@@ -71,6 +72,7 @@ def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None
     assert (
         "page artifacts/chart.html, with the result as its data" in ann.run(f"expand {number}").out
     )
+    assert f"for a browser: ssh HOST render {number} > page.html" in ann.run(f"expand {number}").out
     refused = ann.run('run charts:bar_chart {"title": "x", "labels": ["a"], "values": []}')
     assert refused.status == 2 and "values" in refused.err + refused.out
 
@@ -173,3 +175,22 @@ def test_renderer_says_what_it_cannot_show(house: Server, ann: Person) -> None:
         page["config"] == {"url": None} and "must be the address of a page" in page["problems"][0]
     )
     assert "page: http://localhost:80/" in ann.does("run pages:page value=http://localhost:80/")
+
+
+@covers("render")
+def test_page_of_a_result_is_one_file_with_its_data(ann: Person) -> None:
+    title = "</script><b>Sold"
+    ann.does(f"run charts:line_chart {json.dumps({'title': title, 'values': [1, 2]})}")
+    number = ann.json("history show --tools")["entries"][-1]["seq"]
+    written = ann.run(f"render {number}", b"", "-T").raw.decode()
+    original = (EXAMPLES / "charts" / "artifacts" / "chart.html").read_text()
+    before, script, after = written.partition("<script>window.__TOOL_DATA__ = ")
+    data, end, rest = after.partition(";</script>")
+    assert script and end and before + rest == original
+    assert rest.startswith("</head>")
+    assert json.loads(data)["title"] == title and "<" not in data
+    assert ann.run("render", b"", "-T").raw.decode() == written, "the newest is the default"
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter(f"/render {number}")
+    screen.wait_for(f"ssh HOST render {number} > page.html  saves it for a browser")
+    assert "is no result with a page" in ann.run("render 1").err

@@ -51,7 +51,7 @@ def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
         hint_lines = [line(("dim", f"… {result.left} more{hint}"))]
     return block(
         line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
-        *draw_rendered_text(result.text, result.render_plan, reader, result.structured),
+        *draw_rendered_text(result.text, result.render_plan, reader, result.structured, result.seq),
         *hint_lines,
     )
 

@@ -15,18 +15,19 @@ from sshwarma.terminal.text import Line, Table, line, text_lines
 from sshwarma.tools.provider import find_printed
 from sshwarma.tools.result_check import format_value
 from sshwarma.verbs.rendered_file import read_content
+from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
 
 
 def draw_rendered_text(
-    text: str, plan: dict[str, Any] | None, reader: Reader, value: Any
+    text: str, plan: dict[str, Any] | None, reader: Reader, value: Any, row: int = 0
 ) -> list[Line | Table]:
     """Draw the text of a result, unless its plan has it, and what the plan adds.
 
-    `value` is the result itself.
+    `value` is the result itself, `row` the number of its row; 0 for one that has none.
     """
-    rendered = draw_render_plan(plan, reader, value) if plan else []
+    rendered = draw_render_plan(plan, reader, value, row) if plan else []
     has_content = read_content(plan) is not None
     if rendered and has_content:
         if printed := find_printed(text):
@@ -37,10 +38,12 @@ def draw_rendered_text(
     return [*text_lines(text, indent=2), *rendered]
 
 
-def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) -> list[Line | Table]:
+def draw_render_plan(
+    plan: dict[str, Any], reader: Reader, value: Any = None, row: int = 0
+) -> list[Line | Table]:
     """Draw the plan of a result; empty if it has nothing but what the result says.
 
-    `value` is the result itself, which is drawn anyway.
+    `value` is the result itself, which is drawn anyway. `row` is as above.
     """
     config = plan.get("config")
     if not reader.is_person or not isinstance(config, dict):
@@ -63,16 +66,11 @@ def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) ->
         case "document" if content is not None:
             lines += render_markdown(text=content[:MAX_ROW_PART_CHARACTERS])
         case "html":
-            data, page = config.get("data"), f"  page {config.get('artifact')}"
-            if data == value:
-                lines.append(line(("dim", f"{page}, with the result as its data")))
-            else:
-                text = format_value(data, indent=1)
-                lines.append(line(("dim", f"{page}, with the data:")))
-                lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
+            lines += _draw_html(config, value, row)
         case "frame":
             if target := config.get("url") or config.get("port"):
-                shown = target if isinstance(target, str) else f"port {target}"
+                local = f"http://localhost:{target}/ on the machine of the server"
+                shown = target if isinstance(target, str) else local
                 lines.append(line(("dim", "  page: "), shown))
     if isinstance(file, str) and file:
         call = reader.name_call("file show", path=file)
@@ -80,4 +78,20 @@ def draw_render_plan(plan: dict[str, Any], reader: Reader, value: Any = None) ->
     problems = plan.get("problems")
     for problem in problems if isinstance(problems, list) else []:
         lines.append(line(("warn", f"  renderer: {problem}")))
+    return lines
+
+
+def _draw_html(config: dict[str, Any], value: Any, row: int) -> list[Line | Table]:
+    """Draw a page by its name, its data unless it is the result, and how to open it."""
+    data, page = config.get("data"), f"  page {config.get('artifact')}"
+    lines: list[Line | Table] = []
+    if data == value:
+        lines.append(line(("dim", f"{page}, with the result as its data")))
+    else:
+        text = format_value(data, indent=1)
+        lines.append(line(("dim", f"{page}, with the data:")))
+        lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
+    if row:
+        saves = f"{write_ssh_command('render', row=row)} > page.html"
+        lines.append(line(("dim", "  for a browser: "), ("verb", saves)))
     return lines

@@ -73,7 +73,7 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
             *notes,
             hang=4,
         ),
-        *draw_rendered_text(text, ran.render_plan, reader, ran.structured),
+        *draw_rendered_text(text, ran.render_plan, reader, ran.structured, ran.seq),
         *([line(("dim", hint))] if hint else ()),
     )
 
