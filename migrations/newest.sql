@@ -135,7 +135,7 @@ CREATE TABLE invites (
 	expires_at INTEGER NOT NULL,
 	used_by TEXT,
 	used_at INTEGER,
-	deleted_at INTEGER,
+	deleted_at INTEGER, os_user TEXT,
 	CONSTRAINT pk_invites PRIMARY KEY (id),
 	CONSTRAINT fk_invites_created_by FOREIGN KEY(created_by) REFERENCES things (id),
 	CONSTRAINT fk_invites_used_by FOREIGN KEY(used_by) REFERENCES things (id),
@@ -519,7 +519,7 @@ CREATE TABLE git_authors (
 	CONSTRAINT fk_git_authors_agent_id FOREIGN KEY(agent_id) REFERENCES things (id)
 );
 
-INSERT INTO "alembic_version" VALUES('0014');
+INSERT INTO "alembic_version" VALUES('0015');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from sshwarma.admin.operations import run_operation
 from sshwarma.cli.invocation import Invocation
@@ -16,6 +16,7 @@ from sshwarma.world.audit import AuditFilter, operator, read_audit
 from sshwarma.world.errors import Conflict
 from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import audit
+from sshwarma.world.schema import invites as invites_table
 from sshwarma.world.world import World
 from support.people import Someone, everything
 
@@ -47,6 +48,8 @@ async def test_invite_of_the_command_line_names_its_user(
     assert main(["invite", "list"]) == 0
     assert "  by (sshwarma (alice))  made 20" in capsys.readouterr().out
     await world.change(lambda tx: tx.conn.execute(delete(audit)))
+    assert await run_operation(world, "invite_list", {}) == [listed]
+    await world.change(lambda tx: tx.conn.execute(update(invites_table).values(os_user=None)))
     [listed] = await run_operation(world, "invite_list", {})
     assert listed["os_user"] is None
     monkeypatch.setattr(Invocation, "operate", lambda *_, **__: [listed])

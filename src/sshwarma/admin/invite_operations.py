@@ -14,6 +14,7 @@ from sshwarma.admin.operation_registry import (
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS
 from sshwarma.settings import Settings, find_local_host, split_address
 from sshwarma.world import invites
+from sshwarma.world.audit import operator
 from sshwarma.world.world import World
 
 SSH_PORT: Final = 22
@@ -49,10 +50,11 @@ async def invite(
     """
     if settings is not None:
         invites.check_codes_are_used(settings.registration.mode)
+    os_user = operator.get()  # the change runs in another thread
     invite = await audited_change(
         world,
         lambda new: f"invite --role {role} --hours {hours:g} {new.id}",
-        lambda tx: invites.create_invite(tx, role, hours, created_by=None),
+        lambda tx: invites.create_invite(tx, role, hours, created_by=None, os_user=os_user),
     )
     return {
         "id": invite.id,

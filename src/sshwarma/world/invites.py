@@ -18,7 +18,7 @@ from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.expiry import is_expired
 from sshwarma.world.ids import new_id, now_ms
 from sshwarma.world.reader import Hint
-from sshwarma.world.schema import audit, invites
+from sshwarma.world.schema import invites
 from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 
@@ -56,8 +56,8 @@ class Invite:
     """An invite without its code, which is not stored. Times are Unix milliseconds.
 
     `created_by` is None for one that the command line made; `os_user` is then the user of the
-    machine who ran it, as long as the audit has its row. One is void whose maker may not invite to
-    its role any more.
+    machine who ran it, if that is known. One is void whose maker may not invite to its role any
+    more.
     """
 
     id: str
@@ -80,8 +80,12 @@ class Invite:
         return "open" if self.maker_may_invite else "void"
 
 
-def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -> NewInvite:
+def create_invite(
+    tx: Change, role: str, hours: float, created_by: str | None, os_user: str = ""
+) -> NewInvite:
     """Create a one-time invite code for a new agent. Only its hash is stored.
+
+    `os_user` is the user of the machine, if nobody in the world has made it.
 
     Raises:
         Conflict: if `created_by` has MAX_OPEN_INVITES codes that nobody has used.
@@ -106,6 +110,7 @@ def create_invite(tx: Change, role: str, hours: float, created_by: str | None) -
             created_by=created_by,
             created_at=tx.now,
             expires_at=expires_at,
+            os_user=os_user or None,
         )
     )
     return NewInvite(invite_id, code, expires_at)
@@ -168,22 +173,8 @@ def _invite_from_row(conn: Connection, row: Any) -> Invite:
         row.used_by,
         row.used_at,
         _may_invite(conn, row.created_by, row.role),
-        _read_os_user(conn, row) if row.created_by is None else "",
+        row.os_user or "",
     )
-
-
-def _read_os_user(conn: Connection, row: Any) -> str:
-    """Return who ran the command that made an invite; "" if the audit has it no more.
-
-    The row of the audit is of the same change, and so of the same time.
-    """
-    query = select(audit.c.os_user).where(
-        audit.c.at == row.created_at,
-        audit.c.door == "cli",
-        audit.c.verb == "invite",
-        audit.c.what.endswith(row.id, autoescape=True),
-    )
-    return conn.execute(query).scalar() or ""
 
 
 def _count_open_invites(tx: Change, created_by: str) -> int:

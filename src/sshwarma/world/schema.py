@@ -258,6 +258,7 @@ invites = Table(
     _thing_ref("used_by", nullable=True),
     Column("used_at", Millis),
     Column("deleted_at", Millis),
+    Column("os_user", Text),  # of the command line
 )
 
 tool_calls = Table(
