@@ -11,17 +11,13 @@ import pytest
 from sshwarma.admin.start_addresses import check_addresses
 from sshwarma.app import App
 from sshwarma.settings import Settings, load_settings
+from support.free_ports import find_free_ports
 
 pytestmark = pytest.mark.process
 
 
 def settings(data: Path, ssh: str, http: str) -> Settings:
     return load_settings(data_dir=data, ssh={"listen": ssh}, http={"listen": http})
-
-
-def find_free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -31,7 +27,7 @@ def find_free_port() -> int:
 async def test_two_addresses_of_one_port_are_both_named(
     tmp_path: Path, ssh: str, http: str
 ) -> None:
-    port = find_free_port()
+    [port] = find_free_ports(1)
     one, other = f"{ssh}:{port}", f"{http}:{port}"
     said = f"ssh.listen ({one}) and http.listen ({other}) have the same port"
     with pytest.raises(OSError, match=re.escape(said)):
@@ -39,7 +35,7 @@ async def test_two_addresses_of_one_port_are_both_named(
 
 
 def test_port_is_shared_by_different_addresses(tmp_path: Path) -> None:
-    port = find_free_port()
+    [port] = find_free_ports(1)
     check_addresses(settings(tmp_path, f"127.0.0.1:{port}", f"127.0.0.2:{port}"))
     check_addresses(settings(tmp_path, "127.0.0.1:0", "127.0.0.1:0"))
 

@@ -60,9 +60,8 @@ def test_commands_of_the_same_moment_wait_for_each_other(server: Server) -> None
     running = [
         subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)
     ]
-    assert [one.wait() for one in running] == [0] * 4
-    for one in running:
-        one.communicate()
+    said = [one.communicate()[1] for one in running]
+    assert [one.returncode for one in running] == [0] * 4, said
 
 
 @pytest.mark.parametrize("words", [("keys", "list"), ("doctor",), ("config", "show")])
