@@ -13,7 +13,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,7 +209,6 @@ def test_backup_to_a_directory_that_cannot_be_written_names_it_and_the_pipe(
     monkeypatch.setattr(os, "mkdir", refuse)
     monkeypatch.chdir(place.home)
     words = ["backup", "closed/out.tar.gz", "--data-dir", str(place.data)]
-    monkeypatch.setattr(sys, "argv", ["sshwarma", *words])
     assert main(words) == 1
     assert capsys.readouterr().err == (
         f"sshwarma: Permission denied: {target}. You are {name_user(os.geteuid())}. Pipe it"
@@ -228,10 +226,10 @@ def test_backup_to_a_directory_that_cannot_be_written_names_it_and_the_pipe(
     (["broadcast", "restore", "/closed/key"], False),
 ])  # fmt: skip
 def test_pipe_is_offered_in_the_place_of_a_file_of_a_command_that_takes_it(
-    words: list[str], is_offered: bool, monkeypatch: pytest.MonkeyPatch
+    words: list[str], is_offered: bool
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["sshwarma", *words])
-    text = describe_failure(PermissionError(errno.EACCES, "Permission denied", "/closed/key"))
+    error = PermissionError(errno.EACCES, "Permission denied", "/closed/key")
+    text = describe_failure(error, words)
     assert text.startswith("Permission denied: /closed/key.")
     assert ("Pipe it instead: - is standard input or output." in text) == is_offered
 

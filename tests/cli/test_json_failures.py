@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +55,10 @@ def test_wrong_usage_of_a_backup_to_standard_output_leaves_that_alone(
     assert json.loads(printed.err)["message"] == "No such option '--typo'."
 
 
-def test_invalid_settings_are_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_settings_are_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.toml"
     file.write_text("typo = 1\n")
     words = ["info", "--json", "--config", str(file)]
-    monkeypatch.setattr(sys, "argv", ["sshwarma", *words])
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == EXIT_USAGE
@@ -70,6 +66,25 @@ def test_invalid_settings_are_json(
     said = f"Invalid settings: {file}: typo: unknown setting."
     assert json.loads(printed.out) == {"error": "invalid", "message": said, "hint": ""}
     assert printed.err == ""
+
+
+def test_invalid_settings_of_a_backup_to_standard_output_leave_that_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text("typo = 1\n")
+    with pytest.raises(SystemExit):
+        main(["backup", "-", "--json", "--config", str(file)])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert json.loads(printed.err)["error"] == "invalid"
+
+
+@pytest.mark.parametrize("option", ["--config", "--data-dir"])
+def test_empty_path_is_wrong_usage(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the words that `main` was given."""
+    message = run(capsys, "info", "--json", option, "")["message"]
+    assert message == f"Invalid value for '{option}': must not be empty."
 
 
 def test_backup_in_json_names_its_file_and_its_world(

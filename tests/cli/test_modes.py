@@ -79,10 +79,9 @@ def test_world_that_nobody_has_used_has_no_known_host_key(data: Path) -> None:
 
 
 def test_refusal_is_json_where_that_is_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["agents", "list", "--json", "--data-dir", str(tmp_path / "nosuch")]
-    monkeypatch.setattr("sys.argv", ["sshwarma", *words])
     assert main(words) == 1
     said = capsys.readouterr()
     assert '"error": "not_found"' in said.out

@@ -49,14 +49,17 @@ def _is_full_disk(error: Exception) -> bool:
     return getattr(cause, "sqlite_errorname", "") == "SQLITE_FULL"
 
 
-def describe_failure(error: Exception) -> str:
-    """Return the message of an error, without the number of a system error."""
+def describe_failure(error: Exception, words: Sequence[str] = ()) -> str:
+    """Return the message of an error, without the number of a system error.
+
+    `words` are those of the command line: in some commands, a pipe can take the place of a file.
+    """
     if _is_full_disk(error):
         return "The disk of the data directory is full. Make room, then run it again."
     if not isinstance(error, OSError):
         return str(error)
     text = describe_os_error(error)
-    if isinstance(error, PermissionError) and _is_of_pipeable_file(str(error.filename)):
+    if isinstance(error, PermissionError) and _is_of_pipeable_file(str(error.filename), words):
         from sshwarma.common.user_names import name_user
 
         user = name_user(os.geteuid())
@@ -64,12 +67,11 @@ def describe_failure(error: Exception) -> str:
     return text
 
 
-def _is_of_pipeable_file(filename: str) -> bool:
+def _is_of_pipeable_file(filename: str, words: Sequence[str]) -> bool:
     """Return whether - can take the place of a file that this process was given.
 
     `filename` is that file, or the directory in which it would be made.
     """
-    words = sys.argv[1:]
     if PIPING.isdisjoint(words[:1]) or STANDARD_STREAM in words:
         return False
     files = [word for before, word in pairwise(["", *words]) if before not in OTHER_PATHS]

@@ -6,7 +6,6 @@ Large modules are imported inside functions, so that `sshwarma version` and `--h
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -35,6 +34,8 @@ class Invocation:
     config: Path | None
     data_dir: Path | None
     as_json: bool
+    words: tuple[str, ...] = ()
+    """Those of the command line."""
 
     def settings(self, **flags: Any) -> Settings:
         """Load the settings; `flags` and --data-dir override environment and file.
@@ -51,7 +52,7 @@ class Invocation:
             loaded = self.read_settings(**flags)
         except InvalidSettingsError as error:
             if self.as_json:
-                print_json_failure(sys.argv[1:], "invalid", f"Invalid settings: {error}.")
+                print_json_failure(self.words, "invalid", f"Invalid settings: {error}.")
             else:
                 lines = "\n  ".join(["sshwarma: invalid settings:", *error.problems])
                 print_lines([lines], to_stderr=True)
@@ -235,7 +236,7 @@ class Invocation:
         except Exception as error:
             if not is_reported(error):
                 raise
-            reason = f"The audit has no row of this command: {describe_failure(error)}"
+            reason = f"The audit has no row of this command: {describe_failure(error, self.words)}"
             print_lines([reason], to_stderr=True)
 
     def print_unnamed_world(self, settings: Settings) -> None:
@@ -330,15 +331,23 @@ async def _operate_offline(settings: Settings, operation: str, args: dict[str, A
 _EMPTY_VALUES: Final = frozenset({"", "--config=", "--data-dir="})
 
 
-def _refuse_empty(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+def _refuse_empty(
+    context: click.Context, option: click.Parameter, path: Path | None
+) -> Path | None:
     """Refuse "", as a variable of a shell that is not set gives it.
 
     Raises:
         click.BadParameter: if it is that; `.` is the same for pathlib.
     """
-    if path == Path() and not _EMPTY_VALUES.isdisjoint(sys.argv[1:]):
+    if path == Path() and not _EMPTY_VALUES.isdisjoint(_list_words(context)):
         raise click.BadParameter("must not be empty.", param=option)
     return path
+
+
+def _list_words(context: click.Context) -> tuple[str, ...]:
+    """Return the words of the command line, which `main` gives to its root."""
+    words: tuple[str, ...] = context.find_root().obj or ()
+    return words
 
 
 def with_invocation(
@@ -370,6 +379,7 @@ def with_invocation(
         as_json: bool,
         **kwargs: Any,
     ) -> int:
-        return function(Invocation(config, data_dir, as_json), *args, **kwargs)
+        words = _list_words(click.get_current_context())
+        return function(Invocation(config, data_dir, as_json, words), *args, **kwargs)
 
     return run

@@ -93,7 +93,9 @@ def main(argv: list[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else argv
     try:
-        result: int | None = cli.main(argv, prog_name="sshwarma", standalone_mode=False)
+        result: int | None = cli.main(
+            words, prog_name="sshwarma", standalone_mode=False, obj=tuple(words)
+        )
         write_output()
     except click.ClickException as error:
         with contextlib.suppress(OSError):  # then the status alone says it
@@ -116,7 +118,7 @@ def _print_failure(error: Exception, words: list[str]) -> None:
     Lost output is not: its disk or its pipe takes nothing.
     """
     if not asks_for_json(words) or isinstance(error, LostOutputError):
-        print_lines([f"sshwarma: {describe_failure(error)}"], to_stderr=True)
+        print_lines([f"sshwarma: {describe_failure(error, words)}"], to_stderr=True)
         return
     from sshwarma.world.errors import WorldError
     from sshwarma.world.reader import PERSON
@@ -124,7 +126,7 @@ def _print_failure(error: Exception, words: list[str]) -> None:
     if isinstance(error, WorldError):
         print_json_failure(words, error.code, error.message, error.hint_for(PERSON))
     else:
-        print_json_failure(words, "failed", describe_failure(error))
+        print_json_failure(words, "failed", describe_failure(error, words))
 
 
 def _print_wrong_usage(error: click.ClickException, words: list[str]) -> None:
