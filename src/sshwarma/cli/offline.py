@@ -24,15 +24,16 @@ async def open_offline(settings: Settings) -> AsyncIterator[World]:
     from sshwarma.admin import data_dir_lock
     from sshwarma.admin.data_dir_owner import name_process_user
     from sshwarma.admin.open_world import open_world
-    from sshwarma.settings.logs import configure_logging
+    from sshwarma.settings.logs import leaving_out
     from sshwarma.world.audit import operator
+    from sshwarma.world.store_errors import FULL_DISK
 
     with data_dir_lock.lock_when_free(settings.data_dir):
         operator.set(name_process_user(os.getpid(), os.geteuid()))
         world = await open_world(settings)
-        # From here on, the answer of the command says what fails, and a log would say it twice.
-        configure_logging(settings.log.model_copy(update={"level": "critical"}))
-        try:
-            yield world
-        finally:
-            await world.close()
+        # The answer of the command says it, with the disk.
+        with leaving_out(reason=FULL_DISK):
+            try:
+                yield world
+            finally:
+                await world.close()

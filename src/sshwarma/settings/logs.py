@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import threading
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, TextIO, cast
 
@@ -50,6 +52,23 @@ def configure_logging(settings: LogSettings) -> None:
     sys.excepthook = _log_uncaught if is_json else sys.__excepthook__
     sys.unraisablehook = _log_unraisable if is_json else sys.__unraisablehook__
     threading.excepthook = _log_thread_error if is_json else threading.__excepthook__
+
+
+@contextlib.contextmanager
+def leaving_out(*, reason: str) -> Iterator[None]:
+    """Log no lines with one `reason` in the block: something else says it."""
+    before = structlog.get_config()["processors"]
+
+    def drop(_logger: Any, _level: str, line: structlog.typing.EventDict) -> Any:
+        if line.get("reason") == reason:
+            raise structlog.DropEvent
+        return line
+
+    structlog.configure(processors=[drop, *before])
+    try:
+        yield
+    finally:
+        structlog.configure(processors=before)
 
 
 def log_from_signal_handler(event: str, **values: str) -> None:

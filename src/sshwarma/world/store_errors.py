@@ -18,6 +18,8 @@ DAMAGE_HINT: Final = (
     " replaces the world with a backup."
 )
 
+FULL_DISK: Final = "The disk is full. Nothing was stored."
+
 DISK_HINT: Final = "On the server's machine, sshwarma doctor checks its disk."
 
 
@@ -46,7 +48,7 @@ def describe_write_error(error: sqlite3.Error | None) -> Unavailable:
     code = getattr(error, "sqlite_errorname", "")  # errors of the sqlite3 module itself have none
     if code == "SQLITE_FULL":
         return FullDiskError(
-            "The disk is full. Nothing was stored.",
+            FULL_DISK,
             hint="Reading still works. Writing works again when there is room.",
         )
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
