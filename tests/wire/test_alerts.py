@@ -72,3 +72,20 @@ def test_metrics_of_the_page_exist(page: Scrape) -> None:
     named = set(re.findall(r"`(sshwarma_[a-z_]+)`", text))
     assert len(named) > 15
     assert named <= page.names() | set(page.families)
+
+
+def test_page_names_every_metric(page: Scrape) -> None:
+    text = (TOP / "docs" / "operating.md").read_text("utf-8")
+    endings = {"counter": "_total", "info": "_info"}
+    own = {
+        f"{name}{endings.get(family.type, '')}"
+        for name, family in page.families.items()
+        if name.startswith("sshwarma_") and not name.endswith("_created")
+    }
+    assert len(own) > 30
+    assert [name for name in sorted(own) if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", ["sshwarma_healthy", "sshwarma_scrape_failures_total"])
+def test_alert_asks_for(name: str) -> None:
+    assert [alert for alert, expr in RULES if name in expr]

@@ -19,6 +19,7 @@ from support.databases import damage_table
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.full_disk import files_limited, filled, no_room_for, small_disk
+from support.metrics import scrape
 from support.service_manager import listening
 from support.waiting import wait_until
 
@@ -69,6 +70,7 @@ def test_lock_of_another_process_fails(home: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
         reason = wait_for(server, 503)["reason"]
         assert "locked by another process" in reason or "could not be written" in reason
+        assert scrape(server).value("sshwarma_healthy") == 0
         other.execute("ROLLBACK")
         assert wait_for(server, 200)["status"] == "ok"
     assert server.stop() == 0
@@ -165,11 +167,14 @@ def test_database_that_was_moved_away_fails_until_it_is_back(home: Path) -> None
     database = server.data_dir / "world.db"
     database.rename(database.with_name("moved.db"))
     assert "was moved, deleted or replaced" in wait_for(server, 503)["reason"]
+    assert scrape(server).value("sshwarma_healthy") == 0
+    assert scrape(server).value("sshwarma_scrape_failures_total") >= 1
     wait_until(lambda: server.log().count("the database was moved or replaced") == 1)
     wait_for(server, 503)
     assert server.log().count("the database was moved or replaced") == 1
     database.with_name("moved.db").rename(database)
     assert wait_for(server, 200)["status"] == "ok"
+    assert scrape(server).value("sshwarma_healthy") == 1
     assert server.stop() == 0
 
 
@@ -180,7 +185,9 @@ def test_damage_fails_from_the_moment_at_which_it_is_found(home: Path) -> None:
     damage_table(server.data_dir / "world.db", "invites")
     server.start()
     assert health(server)[0] == 200
+    assert scrape(server).value("sshwarma_healthy") == 1
     assert server.cli("invite", "list").returncode == 1
+    assert scrape(server).value("sshwarma_healthy") == 0
     for _ in range(2):
         status, body = health(server)
         assert status == 503

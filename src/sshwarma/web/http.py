@@ -23,6 +23,7 @@ from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
 from sshwarma.web.forwarded import ForwardedAddress
+from sshwarma.web.health_metrics import HealthMetricsCollector
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
@@ -70,6 +71,8 @@ class HttpServer:
         """
         self._settings = settings or ReloadableSettings()
         self._write_check = WriteCheck(world.store)
+        health = HealthMetricsCollector(self._write_check)
+        metrics.add(health, health.refresh)
         self._api = api
         self._others = routes or {}
         self._metrics_page = metrics

@@ -26,6 +26,7 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 import sshwarma
+from sshwarma.common.limits import WRITE_CHECK_TIMEOUT_SECONDS
 from sshwarma.common.refusals import RefusedBy, read_refusals
 from sshwarma.settings.log_output import log_output
 from sshwarma.tools.search import NamespaceSearch
@@ -38,8 +39,9 @@ log = structlog.get_logger(__name__)
 LAG_PROBE_SECONDS: Final = 0.1
 LAG_BUCKETS_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
-REFRESH_TIMEOUT_SECONDS: Final = 2.0
-"""Seconds for what a scrape reads from the disk; then it shows what was read before."""
+REFRESH_TIMEOUT_SECONDS: Final = WRITE_CHECK_TIMEOUT_SECONDS + 0.5
+"""Seconds for what a scrape reads from the disk; then it shows what was read before. The check of
+/healthz, which ends by itself, fits into them."""
 
 SSH_REFUSALS: Final = (
     "connections", "connections_per_address", "pending", "pending_per_address", "failures",
@@ -95,15 +97,25 @@ class MetricsPage:
             self._refreshers.append(refresh)
 
     async def render(self) -> bytes:
-        """Return the page, in Prometheus' text format."""
-        try:
-            async with asyncio.timeout(REFRESH_TIMEOUT_SECONDS):
-                for refresh in self._refreshers:
-                    await refresh()
-        except (TimeoutError, OSError, WorldError) as error:
+        """Return the page, in Prometheus' text format.
+
+        The figures are read side by side: one that cannot be read leaves the others current.
+        """
+        current = await asyncio.gather(*map(_refresh, self._refreshers))
+        if not all(current):
             self._failed.inc()
-            log.warning("figures of a scrape are not current", reason=repr(error))
         return generate_latest(self.registry)
+
+
+async def _refresh(refresh: Callable[[], Awaitable[None]]) -> bool:
+    """Read some figures again; return whether they are current."""
+    try:
+        async with asyncio.timeout(REFRESH_TIMEOUT_SECONDS):
+            await refresh()
+    except (TimeoutError, OSError, WorldError) as error:
+        log.warning("figures of a scrape are not current", reason=repr(error))
+        return False
+    return True
 
 
 class WorldMetricsCollector(Collector):
