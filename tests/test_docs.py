@@ -312,6 +312,16 @@ def test_decision_has_its_number_and_what_would_change_it(page: Path) -> None:
     assert re.search(r"^## What would change it\n\n\S", text, re.MULTILINE)
 
 
+def test_world_is_deleted_by_the_last_command_of_uninstall_alone() -> None:
+    page = (TOP / "docs" / "operating.md").read_text(encoding="utf-8")
+    section = page.partition("## Uninstall\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    assert blocks[-1] == "rm -r /var/lib/sshwarma\n"
+    assert not [block for block in blocks[:-1] if "/var/lib" in block]
+    assert "deletes the world" in section.rpartition("```sh")[0]
+    assert "[backup]" in section
+
+
 def logged_events() -> set[str]:
     """Return the events that the program logs."""
     levels = {"info", "warning", "error", "exception", "critical"}
