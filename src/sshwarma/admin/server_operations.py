@@ -146,13 +146,12 @@ async def vacuum(world: World, server: RunningServer | None, /) -> Json:
 
 @register_operation
 async def backup_failure(server: RunningServer | None, /) -> Json:
-    """When and why the last backup of the server has failed; None if it has not."""
-    upkeep = require_server(server).upkeep
-    failure = upkeep.failure
+    """Where, when and why the last backup has failed; None if it has not."""
+    failure = require_server(server).upkeep.failure
     if failure is None:
         return None
     return {
-        "directory": str(upkeep.backups_directory),
+        "directory": str(failure.directory),
         "failed_at": format_time(int(failure.at * 1000)),
         "reason": failure.reason,
     }

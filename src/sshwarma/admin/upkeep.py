@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from sshwarma.admin.backup_names import choose_directory
+from sshwarma.admin.backup_names import BackupName, choose_directory
 from sshwarma.admin.damaged_contents import describe_listed
 from sshwarma.admin.data_dir_owner import ForeignDataDirError
 from sshwarma.admin.scheduled_backups import BackupDirectory, ScheduledBackup
@@ -55,9 +55,16 @@ MIN_FREE_PAGES: Final = 4 * PAGES_PER_STEP
 
 @dataclass(frozen=True, slots=True)
 class BackupFailure:
-    """A backup that could not be made: when, in seconds since 1970, and why."""
+    """A backup that could not be made.
+
+    Attributes:
+        at: when, in seconds since 1970.
+        directory: where it should have been; settings may name another one since.
+        reason: why.
+    """
 
     at: float
+    directory: Path
     reason: str
 
 
@@ -72,7 +79,8 @@ class Upkeep:
         failed_backups: how many backups have failed since the start.
         newest_backup: when the newest was made, in seconds since 1970; None if none is known.
         is_newest_complete: whether it has all contents of files.
-        failure: when and why the last try has failed; None after a backup.
+        failure: where, when and why the last try has failed; None after a backup, and once it is
+            about a directory that the settings no longer name.
     """
 
     def __init__(
@@ -93,6 +101,8 @@ class Upkeep:
         self._world_id: str | None = None
         self._last_failure: float | None = None
         self._last_cleanup: float | None = None
+        self._known_settings = settings.backup  # at the last look after a reload
+        self._is_reloaded = False
         self._woken = asyncio.Event()
 
     @property
@@ -115,8 +125,10 @@ class Upkeep:
                     await self._woken.wait()
 
     def wake(self) -> None:
-        """Look at once, because the settings have changed; nothing is recent then."""
-        self._last_failure = self._last_cleanup = None
+        """Look at once, because the settings were read again; nothing is recent then."""
+        self._is_reloaded = True
+        self._last_cleanup = None
+        self._forget_failure(None)  # doctor may ask before the look
         self._woken.set()
 
     async def run_due(self) -> None:
@@ -158,7 +170,8 @@ class Upkeep:
         return returned, is_shrunk
 
     async def _is_backup_due(self) -> bool:
-        interval = self.backup_interval
+        is_asked_for = self._take_reload()
+        interval, path = self.backup_interval, self.backups_directory
         if interval is None:
             self.newest_backup = self.failure = None
             return False
@@ -171,9 +184,32 @@ class Upkeep:
             self.is_newest_complete = newest is None or newest.is_complete
         except Exception as error:  # noqa: BLE001 - as `_back_up`
             self.newest_backup = None
-            self._report_failure(error)
+            self._report_failure(error, path)
             return False
-        return not self._is_recent(self.newest_backup, interval)
+        self._forget_failure(newest)
+        return is_asked_for or not self._is_recent(self.newest_backup, interval)
+
+    def _take_reload(self) -> bool:
+        """Return whether a reload since the last look asks for a backup now.
+
+        It does if the last one has failed, because its reason may be gone, or if settings of
+        backups have changed, which only a backup proves. One that fails meanwhile counts, too.
+        """
+        if not self._is_reloaded:
+            return False
+        before, self._known_settings = self._known_settings, self._settings.backup
+        is_asked_for = self._last_failure is not None or before != self._known_settings
+        self._is_reloaded, self._last_failure = False, None
+        return is_asked_for
+
+    def _forget_failure(self, newest: BackupName | None) -> None:
+        """Forget a failure in another directory, or before a newer complete backup."""
+        failure = self.failure
+        if failure is None:
+            return
+        is_mended = newest is not None and newest.is_complete and newest.made_at > failure.at
+        if is_mended or failure.directory != self.backups_directory:
+            self.failure = None
 
     async def _open_directory(self) -> BackupDirectory:
         """Return the directory of the backups of this world.
@@ -209,7 +245,7 @@ class Upkeep:
             ignore_outcome(making)
             raise
         except Exception as error:  # noqa: BLE001 - retention goes on, and the next try is in an hour
-            self._report_failure(error)
+            self._report_failure(error, directory.path)
             return
         self._last_failure = self.failure = None
         self.newest_backup, self.is_newest_complete = now, made.left_out is None
@@ -229,15 +265,15 @@ class Upkeep:
                 hint="complete backups are kept; sshwarma doctor says what to do",
             )
 
-    def _report_failure(self, error: Exception) -> None:
+    def _report_failure(self, error: Exception, directory: Path) -> None:
         self._last_failure = self._clock()
         self.failed_backups += 1
         is_expected = isinstance(error, OSError | SchemaError | ForeignDataDirError | WorldError)
         reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
-        self.failure = BackupFailure(self._last_failure, reason)
+        self.failure = BackupFailure(self._last_failure, directory, reason)
         log.error(
             "the backup failed",
-            directory=str(self.backups_directory),
+            directory=str(directory),
             reason=reason,
             exc_info=None if is_expected else error,
         )
