@@ -7,16 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from sshwarma.admin.operations import run_operation
 from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
 from sshwarma.common.times import format_iso
 from sshwarma.common.units import MINUTE_MS
-from sshwarma.world import last_use, tokens
+from sshwarma.world import last_use, login_keys, owners, tokens
 from sshwarma.world.agents import Agent
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.ids import now_ms
+from sshwarma.world.schema import things
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone
@@ -122,3 +124,41 @@ async def test_request_is_answered_before_its_use_is_stored(
     assert await authenticate(world, header) is not None
     await world.last_use.close()
     assert await used_at(bob) == later, "it is tried again"
+
+
+async def use_key(someone: Someone, fingerprint: str) -> int:
+    """Use a key once, and return when the database says that was."""
+    world = someone.world
+    key = world.agents.find_key(fingerprint)
+    assert key is not None
+    world.last_use.note_key(key)
+    await world.last_use.close()
+    seen = await world.store.read(lambda conn: last_use.read_agent_last_seen(conn, someone.id))
+    assert seen is not None
+    return seen
+
+
+@pytest.mark.parametrize("takes_key_over", [False, True], ids=["same agent", "another agent"])
+async def test_removal_and_addition_of_a_key_keep_when_its_agent_was_seen(
+    bob: Someone, alice: Someone, takes_key_over: bool
+) -> None:
+    world, key = bob.world, "ssh-ed25519 AAAA"
+    await world.change(lambda tx: login_keys.add_key(tx, bob.id, "SHA256:spare", key))
+    before = await use_key(bob, "SHA256:spare")
+    await world.change(lambda tx: owners.remove_key(tx, bob.id, "SHA256:spare"))
+    heir = alice if takes_key_over else bob
+    await world.change(lambda tx: login_keys.add_key(tx, heir.id, "SHA256:spare", key))
+    seen = await world.store.read(last_use.read_last_seen)
+    assert seen[bob.id] == before
+    assert alice.id not in seen
+    one = await world.store.read(lambda conn: last_use.read_agent_last_seen(conn, bob.id))
+    assert one == before
+
+
+async def test_damaged_fields_of_an_agent_end_no_list(bob: Someone) -> None:
+    def damage(tx: Change) -> None:
+        metadata = '{"last_seen_at": "soon"}'
+        tx.conn.execute(update(things).where(things.c.id == bob.id).values(metadata=metadata))
+
+    await bob.world.change(damage)
+    assert bob.id not in await bob.world.store.read(last_use.read_last_seen)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, func, select, update
+from sqlalchemy import Column, CompoundSelect, Connection, func, select, union_all, update
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.ids import now_ms
-from sshwarma.world.login_keys import AgentKey
-from sshwarma.world.schema import agent_keys, tokens
+from sshwarma.world.json_columns import extract_field
+from sshwarma.world.login_keys import LAST_SEEN_FIELD, AgentKey
+from sshwarma.world.schema import agent_keys, things, tokens
 from sshwarma.world.store import Change, Store
 from sshwarma.world.tokens import Token
 
@@ -22,24 +23,33 @@ _FAILED: Final = "the last use of a key or token was not recorded"
 def read_last_seen(conn: Connection) -> dict[str, int]:
     """Return when each agent last used a key or a token, by its id."""
     last_seen: dict[str, int] = {}
-    for table in (agent_keys, tokens):
-        query = select(table.c.agent_id, func.max(table.c.last_used_at)).where(
-            table.c.last_used_at.is_not(None)
-        )
-        for agent_id, at in conn.execute(query.group_by(table.c.agent_id)):
-            last_seen[agent_id] = max(at, last_seen.get(agent_id, 0))
+    for agent_id, at in conn.execute(_select_uses()):
+        last_seen[agent_id] = max(at, last_seen.get(agent_id, 0))
     return last_seen
 
 
 def read_agent_last_seen(conn: Connection, agent_id: str) -> int | None:
     """Return when an agent last used a key or a token; None if never."""
-    times = [
-        conn.execute(
-            select(func.max(table.c.last_used_at)).where(table.c.agent_id == agent_id)
-        ).scalar_one()
-        for table in (agent_keys, tokens)
-    ]
-    return max((at for at in times if at is not None), default=None)
+    return max((at for _, at in conn.execute(_select_uses(agent_id))), default=None)
+
+
+def _select_uses(agent_id: str | None = None) -> CompoundSelect[Any]:
+    """Select ids of agents, or the given one, and times at which they were seen."""
+    parts = []
+    for table in (agent_keys, tokens):
+        used = select(table.c.agent_id, func.max(table.c.last_used_at)).where(
+            table.c.last_used_at.is_not(None)
+        )
+        if agent_id is not None:
+            used = used.where(table.c.agent_id == agent_id)
+        parts.append(used.group_by(table.c.agent_id))
+    kept_at = extract_field(things.c.metadata, LAST_SEEN_FIELD)
+    kept = select(things.c.id, kept_at).where(
+        things.c.kind == "agent", func.typeof(kept_at) == "integer"
+    )
+    if agent_id is not None:
+        kept = kept.where(things.c.id == agent_id)
+    return union_all(*parts, kept)
 
 
 class LastUse:

@@ -17,6 +17,9 @@ from sshwarma.world.store import Change
 
 KeyAddition = Literal["added", "expiry changed", "unchanged"]
 
+LAST_SEEN_FIELD: Final = "last_seen_at"
+"""In the metadata of an agent: the last use of its keys whose rows were used again."""
+
 EXPIRED_KEY_REASON: Final = "The key of this connection has expired."
 
 
@@ -78,6 +81,7 @@ def add_key(
     if key_row is None:
         tx.conn.execute(insert(agent_keys).values(fingerprint=fingerprint, **values))
     else:
+        _keep_last_use(tx, key_row)
         tx.conn.execute(
             update(agent_keys).where(agent_keys.c.fingerprint == fingerprint).values(**values)
         )
@@ -121,6 +125,16 @@ def set_key_expiry(tx: Change, key: AgentKey, expires_at: int | None) -> None:
     )
     tx.publish_on_commit(AgentsChanged(key.agent_id))
     tx.publish_on_commit(KeyExpirySet(key.agent_id, key.fingerprint, expires_at))
+
+
+def _keep_last_use(tx: Change, key_row: Any) -> None:
+    """Keep with its agent when a removed key was last used: its row is used again."""
+    agent = things.get_thing(tx.conn, key_row.agent_id)
+    if key_row.last_used_at is None or agent is None or agent.deleted_at is not None:
+        return
+    if agent.is_readable and key_row.last_used_at > agent.metadata.get(LAST_SEEN_FIELD, 0):
+        values = {LAST_SEEN_FIELD: key_row.last_used_at}
+        things.set_metadata(tx, agent.id, structural=False, **values)
 
 
 def _key_from_row(row: Any) -> AgentKey:
