@@ -66,6 +66,14 @@ def test_commands_of_the_unit_exist() -> None:
         assert done.exit_code == 0, command
 
 
+def test_failures_in_a_row_do_not_end_the_restarts() -> None:
+    """By its defaults, systemd gives up after five starts within ten seconds."""
+    assert values("Restart") == ["on-failure"]
+    assert int(values("RestartSec")[0]) >= 2
+    unit = UNIT.read_text("utf-8").partition("[Service]")[0]
+    assert "\nStartLimitIntervalSec=0\n" in unit, "it is read in [Unit] alone"
+
+
 def test_service_manager_is_used() -> None:
     assert values("Type") == ["notify"]
     assert int(values("WatchdogSec")[0]) > 0
