@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import resource
 import socket
 import sqlite3
@@ -71,6 +72,9 @@ def test_lock_of_another_process_fails(home: Path) -> None:
         reason = wait_for(server, 503)["reason"]
         assert "locked by another process" in reason or "could not be written" in reason
         assert scrape(server).value("sshwarma_healthy") == 0
+        checked = server.cli("doctor")
+        assert checked.returncode == 1
+        assert f"FAIL  database lock: process {os.getpid()} (" in checked.stdout
         other.execute("ROLLBACK")
         assert wait_for(server, 200)["status"] == "ok"
     assert server.stop() == 0

@@ -21,6 +21,7 @@ from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_made_backups
 from sshwarma.admin.doctor_files import check_files
+from sshwarma.admin.doctor_locks import check_write_lock
 from sshwarma.admin.doctor_network import check_network
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.admin.doctor_sandbox import check_sandbox
@@ -181,6 +182,7 @@ def _check_installation(
     else:
         yield from _check_data_dir(settings)
         yield from _check_database(settings)
+        yield from check_write_lock(settings.database)
         yield from _check_host_key(settings)
         if "backup" not in left_out:
             yield from check_made_backups(settings)
