@@ -22,12 +22,13 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
 
 
 def count(value: object) -> int:
-    """Count values, of which a list or object counts twice if it is not empty."""
+    """Count commas and keys, and lists and objects as four."""
+    keys = 0
     if isinstance(value, dict):
-        value = list(value.values())
+        keys, value = len(value), list(value.values())
     if not isinstance(value, list):
         return 0
-    return max(1, len(value)) + sum(map(count, value))
+    return keys + 3 + max(1, len(value)) + sum(map(count, value))
 
 
 @given(VALUES, st.booleans(), st.integers(0, 40))
@@ -68,8 +69,8 @@ def test_bytes_that_are_no_json_fail_with_the_one_error(data: bytes, limit: int)
         json.dumps({"csv": "a,b,[c],{d}\n" * 350_000}),
         json.dumps({"csv": '1,"2",\\,\n' * 200_000}),
         json.dumps({"digits": "7" * 4_000_000}),
-        json.dumps({"digits": "7" * 1000, "rows": [[]] * 40_000}),
-        json.dumps([1] * MAX_JSON_VALUES),
+        json.dumps({"digits": "7" * 1000, "rows": [[]] * 19_000}),
+        json.dumps([1] * (MAX_JSON_VALUES - 3)),
         "1" * MAX_JSON_NUMBER_DIGITS,
     ],
     ids=["csv", "escapes", "digits", "mixed", "ints", "number"],
@@ -84,7 +85,9 @@ def test_long_texts_and_as_many_values_as_allowed_pass(text: str) -> None:
         ("[" + "[]," * 300_000 + "1]", "values"),
         ("[" + '"",' * 300_000 + "1]", "values"),
         ("[" + "1," * MAX_JSON_VALUES + "1]", "values"),
+        ("[" + "[]," * 20_000 + "1]", "values"),
         ('{"a":' * 100_001, "values"),
+        ("{" + ",".join(f'"{n}":1' for n in range(50_000)) + "}", "values"),
         ("," * 100_001 + '"', "values"),
         ('{"a\\"7":' + "9" * 401, "digits"),
         ("0." + "9" * 401, "digits"),

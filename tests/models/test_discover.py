@@ -92,7 +92,17 @@ async def test_discover_offers_models_of_keys_and_local_servers(
 
 
 @pytest.mark.parametrize(
-    "answer", [None, b"", b"<html>", b"[]", b'{"models": 3}', b'{"data": [{"id": "x"}]}']
+    "answer",
+    [
+        None,
+        b"",
+        b"<html>",
+        b"[]",
+        b'{"models": 3}',
+        b'{"data": [{"id": "x"}]}',
+        b"[" * 20_000,
+        b'{"models": [{"name": "a", "x": [' + b"[]," * 20_000 + b"1]}]}",
+    ],
 )
 @pytest.mark.process
 async def test_discover_ignores_other_services_side_by_side(

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from sshwarma.common.json_guard import check_json_size
 from sshwarma.common.units import KIB
 from sshwarma.settings import ModelKind, ModelSettings
 
@@ -116,8 +117,17 @@ async def _probe_server(server: LocalModelServer) -> list[str]:
     try:
         async with asyncio.timeout(PROBE_TIMEOUT_SECONDS):
             body = await _http_get("127.0.0.1", server.port, server.path)
+        check_json_size(body)
         names = list(server.models(json.loads(body)))
-    except (OSError, TimeoutError, ValueError, LookupError, TypeError, AttributeError):
+    except (
+        OSError,
+        TimeoutError,
+        ValueError,
+        RecursionError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    ):
         return []
     return [name for name in names if isinstance(name, str) and 0 < len(name) <= 200]
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, Literal
 
 import sshwarma
+from sshwarma.common.json_guard import check_json_size
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.verb import Verb
 from sshwarma.web.errors import HTTP_STATUSES
@@ -261,6 +262,7 @@ def _takes_text(schema: Mapping[str, Any]) -> bool:
 
 def _read_json(value: str) -> Any:
     try:
+        check_json_size(value)
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value  # the check of the arguments refuses it by its name

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 import structlog
 
 from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
@@ -319,10 +320,14 @@ def _parse_frame(kind: bytes, body: bytes) -> Any:
     """Parse a frame's JSON and check it: the worker is not trusted.
 
     Raises:
+        LuaOutputTooLarge: if it has too many values.
         LuaWorkerError: if it violates the protocol.
     """
     try:
+        check_json_size(body)
         payload = json.loads(body)
+    except JsonTooLarge as error:
+        raise LuaOutputTooLarge(f"The script's data {error}.") from error
     except (ValueError, RecursionError):
         payload = None
     match kind, payload:
