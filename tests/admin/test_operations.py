@@ -236,6 +236,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("vacuum", {}, Unavailable),
     ("backup_failure", {}, Unavailable),
     ("copy_database", {}, Unavailable),
+    ("settings_source", {}, Unavailable),
     ("host_key_next", {}, Unavailable),
     ("host_key_switch", {}, Unavailable),
     ("broadcast", {"text": "tea"}, Unavailable),

@@ -15,15 +15,16 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
-from sshwarma.admin.check_result import CheckResult, Reason, warn
-from sshwarma.admin.data_dir_lock import MovedServerError, check_no_server_was_moved, is_served
+from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.data_dir_lock import MovedServerError, check_no_server_was_moved
 from sshwarma.admin.data_dir_modes import OPERATOR_KEY_NAME
 from sshwarma.admin.database_copy import is_disk_full
 from sshwarma.admin.doctor_backups import check_made_backups
 from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_locks import check_write_lock
+from sshwarma.admin.doctor_models import check_world_models
 from sshwarma.admin.doctor_network import check_network
-from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
+from sshwarma.admin.doctor_providers import check_mcp_servers
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.doctor_server import ask_for_source
 from sshwarma.admin.lost_world import (
@@ -31,7 +32,7 @@ from sshwarma.admin.lost_world import (
     check_no_server_holds_it,
     check_no_world_was_lost,
 )
-from sshwarma.admin.owners_in_file import count_owners, read_agents_of, was_logged_in_to
+from sshwarma.admin.owners_in_file import count_owners, was_logged_in_to
 from sshwarma.admin.restorable import find_unreadable_data
 from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.read_only_database import opened_read_only
@@ -45,7 +46,6 @@ from sshwarma.world.schema_check import (
     check_newest_objects,
     read_checked_revision,
 )
-from sshwarma.world.things import describe_kind
 
 NETWORK_SECTIONS: Final = frozenset({"ssh", "http", "registration"})
 
@@ -84,7 +84,7 @@ def run_checks(
         checks.append(warn("settings", detail, "correct the settings, then check again"))
     checks += _check_installation(settings, has_file=file is not None, left_out=left_out)
     if "models" not in left_out:
-        checks += _check_models(settings, environ, is_asked=source is not None)
+        checks += check_world_models(settings, environ, is_asked=source is not None)
     if "mcp" not in left_out:
         checks += check_mcp_servers(settings, environ)
     return checks
@@ -93,70 +93,6 @@ def run_checks(
 def report_problems(problems: Sequence[str]) -> list[CheckResult]:
     """Return a result for each setting that is not valid."""
     return [CheckResult("settings", False, text) for text in problems]
-
-
-def _check_models(
-    settings: Settings, environ: Mapping[str, str], *, is_asked: bool
-) -> Iterator[CheckResult]:
-    """Check models, also whether somebody else in the world has their names.
-
-    `environ` has the variables of a running server if that `is_asked`.
-    """
-    names = _read_names(settings.database) if settings.models else []
-    taken = {f"model {name}": (name, kind) for name, kind in names}
-    for check in check_models(settings, environ):
-        if check.name in taken:
-            name, kind = taken[check.name]
-            detail = f"{name} is already the name of {describe_kind(kind)}"
-            yield CheckResult(check.name, False, detail, "give it another name in [[models]]")
-        elif (
-            check.reason is Reason.MISSING_VARIABLE
-            and not is_asked
-            and _has_server(settings.data_dir)
-        ):
-            yield warn(check.name, f"{check.detail}; the running server may have one", check.remedy)
-        else:
-            yield check
-    yield from _check_rooms_of_models(settings)
-
-
-def _has_server(data_dir: Path) -> bool:
-    """Return whether a server runs on a directory; False for one of another user."""
-    try:
-        data_dir_owner.check_data_dir_owner(data_dir)
-        return is_served(data_dir)
-    except (data_dir_owner.ForeignDataDirError, OSError):
-        return False  # other checks report the problem
-
-
-def _check_rooms_of_models(settings: Settings) -> Iterator[CheckResult]:
-    """Warn of rooms of models that do not exist: they may be made later."""
-    if not any(model.rooms for model in settings.models):
-        return
-    try:
-        with opened_read_only(settings.database) as opened:
-            rooms = {name for (name,) in opened.execute("SELECT name FROM chats")}
-    except sqlite3.Error:  # no database yet; or another check reports the problem
-        return
-    for model in settings.models:
-        if missing := [name for name in model.rooms if name not in rooms]:
-            yield warn(
-                f"model {model.name}",
-                f"these rooms of it do not exist: {', '.join(missing)}",
-                "correct rooms in [[models]], or create them",
-            )
-
-
-def _read_names(database: Path) -> list[tuple[str, str]]:
-    """Return name and kind of all agents that are no models, if they can be read."""
-    try:
-        data_dir_owner.check_data_dir_owner(database.parent)
-        if not database.exists():
-            return []
-        agents, _ = read_agents_of(database)
-    except (data_dir_owner.ForeignDataDirError, OSError, SQLAlchemyError):
-        return []  # other checks report the problem
-    return [(agent.name, agent.kind) for agent in agents if agent.kind != "model"]
 
 
 def _check_installation(
