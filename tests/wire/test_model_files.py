@@ -94,12 +94,26 @@ def test_asking_again_begins_from_the_files_before_the_answer(ann: Person) -> No
     ann.run("file put app.py", b"mine\n", "-T")
     fork = ann.json("branch list")["forks"][-1]
     other = next(turn["short"] for turn in fork if not turn["on"])
+    ann.run("file put extra.txt", b"x\n", "-T")
     switched = ann.does(f"branch switch {other}")
-    assert "app.py was changed since, and stays." in switched
+    assert "2 files changed with it: app.py, extra.txt." in switched
     told = " ".join(ann.does("history").split())
     assert "asks qwen again; 2 files changed with it: app.py, new.md" in told
-    assert re.search(r"switched to another branch: .*; app.py was changed since, and stays", told)
-    assert texts(ann)["app.py"] == "mine\n"
+    assert re.search(r"switched to another branch: .*; 2 files changed with it: app.py", told)
+    assert texts(ann) == {"app.py": "x = 3\n", "new.md": "# New\n"}
+    assert ann.json("files")["version"] == first
+    again = next(turn["short"] for turn in fork if turn["on"])
+    ann.does(f"branch switch {again}")
+    assert texts(ann) == {"app.py": "mine\n", "new.md": "# New\n", "extra.txt": "x\n"}
+
+
+def test_turn_that_is_dropped_on_another_branch_takes_its_files_from_there(ann: Person) -> None:
+    ann.does("@qwen build it", "retry", "@qwen change it")
+    fork = ann.json("branch list")["forks"][0]
+    first, second = (turn["short"] for turn in fork)
+    change = ann.json("message list")["turns"][-1]["short"]
+    ann.does(f"branch switch {first}", f"message drop {change}", f"branch switch {second}")
+    assert texts(ann) == {"app.py": "x = 2\n"}
 
 
 def test_everybody_reads_which_files_change_with_a_branch(ann: Person) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_LISTED_TURNS
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.message import (
     TurnId,
@@ -25,7 +26,7 @@ from sshwarma.verbs.views import (
     format_clock,
     view_for_reader,
 )
-from sshwarma.workspaces.turn_files import FilesMoved
+from sshwarma.workspaces.turn_files import FilesMoved, remember_files, return_files
 from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -120,6 +121,8 @@ async def switch_branch(caller: Caller, turn: TurnId) -> ChangedConversation:
         old_path = turns.read_path(tx.conn, room.id, with_dropped=True)
         if any(one.id == target.id for one in old_path):
             raise Conflict(f"The conversation includes {target.short_id} already.")
+        workspaces = services_of(caller).workspaces
+        remember_files(tx, workspaces, room.id)
         turns.set_head(tx, room.id, turns.find_leaf(tx.conn, target).id)
         new_turns = {one.id: one for one in turns.read_path(tx.conn, room.id, with_dropped=True)}
         removed_turns = [one for one in old_path if one.id not in new_turns]
@@ -130,12 +133,14 @@ async def switch_branch(caller: Caller, turn: TurnId) -> ChangedConversation:
         for agent_id in dict.fromkeys(agent_ids):
             sync_notes(tx, caller, agent_id, removed_turns)
         tx.publish_on_commit(TurnsChanged(room.id))
-        files = move_files_of(
-            tx,
-            caller,
-            removed=[one for one in removed_turns if one.status != "dropped"],
-            added=[new_turns[id] for id in added_ids if new_turns[id].status != "dropped"],
-        )
+        files = return_files(tx, workspaces, room.id)
+        if files is None:
+            files = move_files_of(
+                tx,
+                caller,
+                removed=[one for one in removed_turns if one.status != "dropped"],
+                added=[new_turns[id] for id in added_ids if new_turns[id].status != "dropped"],
+            )
         branch = f"{agent}'s answer to {asker}, {target.short_id}"
         caller.append_notice(tx, f"switched to another branch: {branch}{files.note}")
         return files

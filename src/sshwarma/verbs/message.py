@@ -21,7 +21,7 @@ from sshwarma.verbs.turn_views import (
     TurnSummary,
 )
 from sshwarma.verbs.views import format_count
-from sshwarma.workspaces.turn_files import FilesMoved, move_files
+from sshwarma.workspaces.turn_files import FilesMoved, forget_files, move_files
 from sshwarma.world import drop_turns, notes, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -140,6 +140,7 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedCo
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
         is_on = any(one.id == turn.id for one in _read_path(tx.conn, caller))
         moved = [stored_turn] if is_on else []
+        forget_files(tx, stored_turn)
         if dropped:
             count = drop_turns.drop_turn(tx, stored_turn)
             has_new_notes = restore_notes(tx, caller, turn)

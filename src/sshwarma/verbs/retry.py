@@ -19,6 +19,7 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, check_answer_capacity
+from sshwarma.workspaces.turn_files import remember_files
 from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -65,6 +66,8 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         called_turns = list_called_turns(tx.conn, stored_turn)
         later_turns = _turns_after(tx.conn, stored_turn, called_turns)
         is_last = stored_turn.status != "dropped" and not later_turns
+        if is_last:
+            remember_files(tx, services_of(caller).workspaces, caller.room_id)
         _leave_turns(tx, caller, [stored_turn, *called_turns], is_last=not later_turns)
         restore_notes(tx, caller, stored_turn)
         (turn,) = open_turns(

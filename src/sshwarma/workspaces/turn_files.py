@@ -1,13 +1,15 @@
 """Files that follow the conversation: a turn takes its changes with it.
 
-Each version that a tool made knows its turn. A path that has changed since, by a person or another
-turn, stays as it is.
+Each version that a tool made knows its turn. When a turn is dropped, a path that has changed since,
+by a person or another turn, stays as it is. A branch that is left keeps all its files as they were,
+and has them again when somebody switches back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import Connection, select
 
@@ -16,6 +18,7 @@ from sshwarma.workspaces import manifests
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.tree import Entry, Tree, apply_changes, compare_trees, merge_trees
 from sshwarma.workspaces.workspace import Workspaces, complete_changes
+from sshwarma.world import things, turns
 from sshwarma.world.events import FilesChanged
 from sshwarma.world.schema import manifests as manifests_table
 from sshwarma.world.store import Change
@@ -23,6 +26,12 @@ from sshwarma.world.turns import Turn
 
 MAX_NAMED_PATHS = 3
 """Paths that a sentence about them names."""
+
+LEFT_KEY: Final = "left_manifest_ids"
+"""The key of a room's metadata that names versions of its files by the turn they were left at."""
+
+MAX_LEFT_BRANCHES: Final = 100
+"""Ends of a conversation whose files are remembered; of others, the changes of turns are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +68,50 @@ class FilesMoved:
         named = join_with_rest(self.kept, MAX_NAMED_PATHS)
         be, stay = ("was", "stays") if len(self.kept) == 1 else ("were", "stay")
         return f"{named} {be} changed since, and {stay}"
+
+
+def remember_files(tx: Change, workspaces: Workspaces, room_id: str) -> None:
+    """Remember the version that the files have where the conversation is going to be left."""
+    head = turns.read_head(tx.conn, room_id)
+    if head is None:
+        return
+    version_id, _ = workspaces.get_active(tx.conn, room_id)
+    left = {one: known for one, known in _read_left(tx.conn, room_id).items() if one != head}
+    left = {**dict(list(left.items())[1 - MAX_LEFT_BRANCHES :]), head: version_id or ""}
+    things.set_metadata(tx, room_id, structural=False, **{LEFT_KEY: left})
+
+
+def forget_files(tx: Change, turn: Turn) -> None:
+    """Forget what `remember_files` has of branches with a turn that is dropped or restored."""
+    if left := _read_left(tx.conn, turn.room_id):
+        concerned = turns.read_descendant_ids(tx.conn, turn)
+        left = {one: version for one, version in left.items() if one not in concerned}
+        things.set_metadata(tx, turn.room_id, structural=False, **{LEFT_KEY: left or None})
+
+
+def return_files(tx: Change, workspaces: Workspaces, room_id: str) -> FilesMoved | None:
+    """Give the files the version that they had when this end of the conversation was left.
+
+    Returns:
+        What has changed; None if it is not known: then `move_files` is to be used.
+    """
+    known = _read_left(tx.conn, room_id).get(turns.read_head(tx.conn, room_id) or "")
+    version_id = known or None
+    if known is None or (version_id and manifests.get_manifest(tx.conn, version_id) is None):
+        return None
+    _, tree = workspaces.get_active(tx.conn, room_id)
+    target = workspaces.get_tree(tx.conn, version_id)
+    if changes := compare_trees(tree, target):
+        manifests.set_active(tx, room_id, version_id)
+        tx.publish_on_commit(FilesChanged(room_id, version_id, tuple(changes)))
+    return FilesMoved(_list_files(changes, tree, target), ())
+
+
+def _read_left(conn: Connection, room_id: str) -> dict[str, str]:
+    """Return the versions at the ends of the conversation that were left, by turn."""
+    room = things.get_thing(conn, room_id)
+    left = room.metadata.get(LEFT_KEY) if room is not None else None
+    return left if isinstance(left, dict) else {}
 
 
 def move_files(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
+    CTE,
     Connection,
     RowMapping,
     Select,
@@ -300,11 +301,7 @@ def find_leaf(conn: Connection, turn: Turn) -> Turn:
 
     Dropped turns are passed through.
     """
-    root = select(turns).where(turns.c.id == turn.id)
-    descendants = root.cte("below", recursive=True)
-    descendants = descendants.union_all(
-        select(turns).where(turns.c.parent_turn_id == descendants.c.id)
-    )
+    descendants = _build_descendants(turn)
     query = (
         select(descendants)
         .where(or_(descendants.c.id == turn.id, descendants.c.status != "dropped"))
@@ -312,6 +309,17 @@ def find_leaf(conn: Connection, turn: Turn) -> Turn:
         .limit(1)
     )
     return _turn_from_row(conn.execute(query).mappings().one())
+
+
+def read_descendant_ids(conn: Connection, turn: Turn) -> set[str]:
+    """Return the ids of a turn and of all that follow it, on every branch."""
+    return set(conn.execute(select(_build_descendants(turn).c.id)).scalars())
+
+
+def _build_descendants(turn: Turn) -> CTE:
+    root = select(turns).where(turns.c.id == turn.id)
+    descendants = root.cte("below", recursive=True)
+    return descendants.union_all(select(turns).where(turns.c.parent_turn_id == descendants.c.id))
 
 
 def read_other_answers(conn: Connection, turn: Turn) -> list[Turn]:
