@@ -49,6 +49,24 @@ with open("/etc/hosts", "rb") as file:
     print(one.sendfile(file) == len(other.recv(65536)) > 0)
 """
 
+COPY_AS_JAVA = """
+import errno, os
+data = b"abc" * 100_000
+with open("from", "wb") as file:
+    file.write(data)
+source, target = os.open("from", os.O_RDONLY), os.open("to", os.O_CREAT | os.O_WRONLY)
+pipe = os.pipe()
+for copy in (lambda: os.sendfile(target, source, 0, len(data)),
+             lambda: os.splice(source, pipe[1], len(data))):
+    try:
+        copy()
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # as FileChannel.transferTo and uv_fs_sendfile do
+            raise
+os.write(target, os.read(source, len(data)))
+print(open("to", "rb").read() == data)
+"""
+
 WATCHES = """
 import os, select, time
 polls = [select.epoll() for _ in range(30)]
@@ -95,8 +113,14 @@ time.sleep(60)
 async def test_calls_that_keep_memory_of_the_kernel_are_refused(
     host: SandboxHost, ws: Path
 ) -> None:
-    expected = ["-1 ENOSYS"] * 6 + ["EPERM", "None", "None"]
+    expected = ["-1 EINVAL"] * 3 + ["-1 ENOSYS"] * 3 + ["EPERM", "None", "None"]
     assert (await python(host, ws, CALLS)).splitlines() == expected
+
+
+async def test_programs_that_fall_back_for_one_error_copy_files(
+    host: SandboxHost, ws: Path
+) -> None:
+    assert await python(host, ws, COPY_AS_JAVA) == "True\n"
 
 
 async def test_copies_are_made_without_the_refused_calls(host: SandboxHost, ws: Path) -> None:

@@ -108,7 +108,8 @@ _MACHINES: Final = {
          "prctl": 157, "mmap": 9, "close_range": 436},
         {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "semget": 64, "msgget": 68,
          "mq_open": 240, "vmsplice": 278, "io_setup": 206,
-         "sendfile": 40, "splice": 275, "tee": 276, **_LANDLOCK},
+         **_LANDLOCK},
+        (40, 275, 276),
         (253, 294),
     ),
     "aarch64": (
@@ -117,12 +118,14 @@ _MACHINES: Final = {
          "prctl": 167, "mmap": 222, "close_range": 436},
         {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190,
          "msgget": 186, "mq_open": 180, "vmsplice": 75, "io_setup": 0,
-         "sendfile": 71, "splice": 76, "tee": 77, **_LANDLOCK},
+         **_LANDLOCK},
+        (71, 76, 77),
         (26,),
     ),
 }  # fmt: skip
 """Of each machine its number, the calls that are refused, those whose arguments decide, those that
-keep what is no process's, such as memory, and `inotify_init` in its forms."""
+keep what is no process's, such as memory, `sendfile`, `splice` and `tee`, which keep it, too, and
+`inotify_init` in its forms."""
 
 
 class UnknownMachineError(Exception):
@@ -141,7 +144,7 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
     machine = machine or platform.machine()
     if machine not in _MACHINES:
         raise UnknownMachineError(f"no filter of system calls is known for {machine}")
-    audit_number, refused, checked, hoarding, watching = _MACHINES[machine]
+    audit_number, refused, checked, hoarding, copying, watching = _MACHINES[machine]
     program = [
         _step(_LOAD, _MACHINE_OFFSET),
         _step(_EQUAL, audit_number, 1, 0),
@@ -154,6 +157,10 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
     for number in hoarding.values():
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.ENOSYS)]
+    # As for files that cannot be copied in this way: Java and libuv then read and write, but not
+    # where a call does not exist (ENOSYS).
+    for number in copying:
+        program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EINVAL)]
     for number in watching if is_root else ():
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EMFILE)]
     # Its flags are in memory, which a filter cannot read; the C library then uses clone.
