@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sshwarma.admin import doctor_ports
+from sshwarma.admin import bound_addresses, doctor_ports
 from sshwarma.admin.check_result import CheckResult
 from sshwarma.settings import load_settings
 from sshwarma.web.http import HttpServer
@@ -172,7 +172,7 @@ def test_sockets_of_a_server_on_all_addresses_are_its_own() -> None:
 def test_system_without_a_table_of_sockets_says_nothing_of_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(doctor_ports, "SOCKETS", (tmp_path / "none",))
+    monkeypatch.setattr(bound_addresses, "SOCKETS", (tmp_path / "none",))
     with listening("127.0.0.1") as port:
         assert find_failed(f"0.0.0.0:{port}", of_listen=f"127.0.0.1:{port}") == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sshwarma.admin.doctor_ports import find_obstacle, resolve_addresses
+from sshwarma.admin.bound_addresses import find_obstacle, resolve_addresses
 from sshwarma.admin.start_errors import listening_at
 from sshwarma.settings import Settings
 
