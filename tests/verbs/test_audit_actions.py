@@ -19,6 +19,9 @@ from support.people import Someone, do, refused, settle
 
 SOURCES = Path(__file__).parents[2] / "src" / "sshwarma"
 
+WITHOUT_ROWS = {"audit", "config", "doctor", "info", "serve", "toolset", "version"}
+"""Commands that change nothing, or whose changes have rows of their own."""
+
 MISTYPED = [
     ("logn", "Unknown action logn. Did you mean login?"),
     ("key", "Unknown action key. Did you mean keys?"),
@@ -71,7 +74,38 @@ def test_every_action_of_the_program_is_known() -> None:
     }
     assert {"sftp", "git push", "move out", "register"} <= named
     assert named <= known
-    assert set(cli.commands) >= COMMANDS
+
+
+def test_each_command_is_listed_or_leaves_no_row() -> None:
+    """A new one belongs to the one or the other."""
+    assert COMMANDS.isdisjoint(WITHOUT_ROWS)
+    assert set(cli.commands) == COMMANDS | WITHOUT_ROWS
+
+
+def test_each_command_that_sources_record_is_listed() -> None:
+    recorded = {
+        word
+        for folder in ("admin", "cli")
+        for path in (SOURCES / folder).rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        for word in _find_recorded_commands(call)
+    }
+    assert {"agents", "broadcast", "invite", "recover", "vacuum", "backup"} <= recorded
+    assert recorded <= COMMANDS
+
+
+def _find_recorded_commands(call: ast.Call) -> set[str]:
+    """The first words of texts that a call gives the audit as a command."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if name not in ("audited_change", "record") or len(call.args) < 2:
+        return set()
+    found = set()
+    for node in ast.walk(call.args[1]):
+        text = node.values[0] if isinstance(node, ast.JoinedStr) else node
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            found.add(text.value.split(" ")[0])
+    return found & set(cli.commands)
 
 
 def _find_names(call: ast.Call) -> list[ast.expr]:
