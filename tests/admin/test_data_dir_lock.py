@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from sshwarma.admin import data_dir_lock
+from sshwarma.common.files import NamedFile
 
 
 def test_data_dir_lock_allows_one_process(tmp_path: Path) -> None:
@@ -34,6 +35,18 @@ def test_deleted_lock_file_leaves_the_directory_locked(tmp_path: Path) -> None:
         assert lock.replace_file()
         assert not lock.replace_file()
     assert not data_dir_lock.is_in_use(tmp_path)
+
+
+def test_open_file_is_lost_also_if_another_had_its_name_before(tmp_path: Path) -> None:
+    """The file that is open decides, and not the one that has the name."""
+    path = tmp_path / "file"
+    path.touch()
+    with path.open() as file:
+        path.rename(tmp_path / "moved")
+        path.touch()
+        assert NamedFile(path, file.fileno()).is_lost
+        (tmp_path / "moved").replace(path)
+        assert not NamedFile(path, file.fileno()).is_lost
 
 
 def test_lock_of_an_older_version_is_respected(tmp_path: Path) -> None:

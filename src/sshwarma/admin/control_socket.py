@@ -17,7 +17,7 @@ import structlog
 
 from sshwarma.admin.control_client import SOCKET_NAME, read_peer, short_socket_path
 from sshwarma.admin.data_dir_owner import name_process_user
-from sshwarma.common.files import identify_file
+from sshwarma.common.files import NamedFile
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_REQUEST_BYTES
 from sshwarma.common.os_errors import describe_os_error
 from sshwarma.world.audit import operator
@@ -37,7 +37,7 @@ class ControlServer:
         self._operate = operate
         self._path = data_dir / SOCKET_NAME
         self._server: asyncio.Server | None = None
-        self._file: tuple[int, int] | None = None
+        self._file: NamedFile | None = None
 
     async def start(self) -> None:
         """Listen on the socket; only this process's user can connect to it."""
@@ -47,7 +47,7 @@ class ControlServer:
                 self._serve_connection, path, limit=MAX_CONTROL_REQUEST_BYTES
             )
         self._path.chmod(0o600)
-        self._file = identify_file(self._path)
+        self._file = NamedFile(self._path)
 
     @property
     def is_listening(self) -> bool:
@@ -62,7 +62,7 @@ class ControlServer:
         Raises:
             OSError: if it cannot be made.
         """
-        if self._server is None or identify_file(self._path) == self._file:
+        if self._server is None or self._file is None or not self._file.is_lost:
             return False
         self._server.close()
         await self.start()

@@ -20,7 +20,7 @@ import structlog
 from sshwarma.admin.control_client import SOCKET_NAME
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
 from sshwarma.admin.start_path import is_start_path, publish_start_path
-from sshwarma.common.files import identify_file
+from sshwarma.common.files import NamedFile
 from sshwarma.common.reported_error import ReportedError
 
 log = structlog.get_logger(__name__)
@@ -84,6 +84,8 @@ class DataDirLock:
         except BaseException:
             os.close(self._directory)
             raise
+        self._named_directory = NamedFile(data_dir, self._directory)
+        self._named_file = self._name_file()
         self._start_path = publish_start_path(data_dir)
 
     def __enter__(self) -> Self:
@@ -111,7 +113,7 @@ class DataDirLock:
 
     def is_in_place(self) -> bool:
         """Return whether the directory still has its name."""
-        return identify_file(self._data_dir) == identify_file(self._directory)
+        return not self._named_directory.is_lost
 
     def replace_file(self) -> bool:
         """Make and lock the file again if it was deleted; return whether it was.
@@ -122,13 +124,16 @@ class DataDirLock:
             OSError: if it cannot be made.
             DataDirInUseError: if another process has locked the file that is there now.
         """
-        path = self._data_dir / LOCK_NAME
-        if not self.is_in_place() or identify_file(path) == identify_file(self._file.fileno()):
+        if not self.is_in_place() or not self._named_file.is_lost:
             return False
         new = _lock_file(self._data_dir)
         self._file.close()
         self._file = new
+        self._named_file = self._name_file()
         return True
+
+    def _name_file(self) -> NamedFile:
+        return NamedFile(self._data_dir / LOCK_NAME, self._file.fileno())
 
 
 def lock_data_dir(data_dir: Path) -> DataDirLock:

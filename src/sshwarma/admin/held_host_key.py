@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncssh
 import structlog
 
-from sshwarma.common.files import identify_file
+from sshwarma.common.files import NamedFile
 from sshwarma.ssh.transport.host_key import (
     HOST_KEY_FILENAME,
     is_open_to_others,
@@ -61,7 +61,7 @@ class HeldHostKey:
 
     def _open_replacement(self) -> None:
         """Open the file that has the name now, if it is another."""
-        if identify_file(self._path) == identify_file(self._handle):
+        if not NamedFile(self._path, self._handle).is_lost:
             return
         opened = os.open(self._path, os.O_RDONLY)
         os.close(self._handle)

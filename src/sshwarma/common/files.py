@@ -59,10 +59,10 @@ def identify_file(file: Path | int) -> tuple[int, int] | None:
 class NamedFile:
     """A file that is open, and the name by which others should find it."""
 
-    def __init__(self, path: Path) -> None:
-        """Take the file that has the name now."""
+    def __init__(self, path: Path, handle: int | None = None) -> None:
+        """Take an open file or directory; without its `handle`, what has the name now."""
         self._path = path
-        self._identity = identify_file(path)
+        self._identity = identify_file(path if handle is None else handle)
 
     @property
     def is_lost(self) -> bool:
