@@ -236,7 +236,27 @@ def test_what_was_done_to_an_agent_is_found_under_its_earlier_names(server: Serv
     about = [row["request"].split(" --")[0] for row in rows(server, about="una")]
     assert about == ["add tove", "role tove admin", "rename tove una", "rename una vera"]
     about = [row["request"].split(" --")[0] for row in rows(server, about="tove")]
-    assert about == ["add tove"], "what was done to the other is found by its name"
+    assert about == [
+        "add tove", "role tove admin", "rename tove una", "rename una vera", "add tove",
+    ], "of all who had the name, although another has it now"  # fmt: skip
+    server.operate("agents_remove", name="vera")
+    server.person("vera")
+    assert [row["request"].split(" --")[0] for row in rows(server, about="una")] == [
+        "add tove", "role tove admin", "rename tove una", "rename una vera", "remove vera",
+    ], "until it was removed"  # fmt: skip
+
+
+def test_what_was_done_to_an_agent_is_found_if_another_has_its_name_now(server: Server) -> None:
+    """An operator who looks for what was done to a removed agent must not miss it."""
+    server.person("nils")
+    server.operate("agents_role", name="nils", role="admin")
+    before = rows(server, about="nils")
+    server.operate("agents_rename", name="nils", new_name="olof")
+    server.operate("agents_role", name="olof", role="guest")
+    server.person("nils")
+    found = rows(server, about="nils")
+    assert found[: len(before)] == before
+    assert "role olof guest" in [row["request"] for row in found]
 
 
 @covers("audit")

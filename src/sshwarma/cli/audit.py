@@ -41,7 +41,7 @@ class Since(click.ParamType[int, str | int]):
     "--about",
     metavar="WORD",
     help="Only rows whose request has this word: what was done to the agent, or room, of a name,"
-    " also while the agent had another name.",
+    " of everybody who had it, also while the agent had another name.",
 )
 @click.option(
     "--verb", metavar="VERB", help='Only rows of this verb, such as keys or "login failed".'

@@ -75,7 +75,8 @@ async def audit(
 
     Args:
         agent: only what this agent did, by its whole name; also removed agents who had it.
-        about: only rows whose request has this word: what was done to the agent or room of a name.
+        about: only rows whose request has this word: what was done to the agent or room of a name,
+            of everybody who had it, also while the agent had another name.
         verb: only rows of this verb, or group of verbs: `login`, `login failed`, `room`.
         since: only rows since a time: 30m, 2h, 7d, or a date or time in UTC.
         count: maximum number of rows, the newest (default {DEFAULT_AUDIT_ROWS}).

@@ -8,20 +8,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
 
+from sshwarma.world.audit_names import list_other_names
 from sshwarma.world.doors import Door
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
-from sshwarma.world.things import find_child
 
 MAX_REQUEST_CHARACTERS = 1000
 """Characters of a request that its audit row keeps; the last of a longer one is CUT_MARK."""
 
 CUT_MARK: Final = "…"
-
-MAX_EARLIER_NAMES: Final = 20
-"""Earlier names of an agent that a search of the audit follows."""
 
 LOGIN: Final = "login"
 FAILED_LOGIN: Final = "login failed"
@@ -92,8 +89,8 @@ class AuditFilter:
         verbs: with one of these verbs.
         since: at or after this time, in milliseconds since 1970.
         after: with a greater number.
-        about: with this word in the request, such as the name of an agent; until an agent got
-            that name, with the names that it had before.
+        about: with this word in the request, such as the name of an agent, of all who had it; also
+            with other names of these agents, while they had them.
     """
 
     agent_ids: tuple[str, ...] | None = None
@@ -168,49 +165,15 @@ def delete_audit_before(tx: Change, before: int, limit: int) -> int:
     return tx.conn.execute(delete(audit).where(audit.c.n.in_(oldest))).rowcount
 
 
-def _list_names(conn: Connection, name: str) -> list[tuple[str, int | None]]:
-    """Return a name, and earlier ones of its agent with the rows that ended them.
-
-    Only the command line gives agents other names; what has such a name later is another agent.
-    """
-    names: list[tuple[str, int | None]] = [(name, None)]
-    while len(names) <= MAX_EARLIER_NAMES:
-        current, ended_at = names[-1]
-        row = _find_rename(conn, f"rename * {_quote_glob(current)}", ended_at)
-        if row is None:
-            break
-        names.append((row.what.split()[-2].removeprefix("@"), row.n))
-    return names
-
-
-def _find_rename(conn: Connection, pattern: str, before: int | None) -> Row[int, str] | None:
-    """Return number and request of the last rename that a pattern matches."""
-    query = select(audit.c.n, audit.c.what).order_by(audit.c.n.desc()).limit(1)
-    query = query.where(
-        audit.c.door == "cli",
-        audit.c.verb == "agents",
-        func.lower(audit.c.what).op("GLOB")(pattern),
-    )
-    if before is not None:
-        query = query.where(audit.c.n < before)
-    return conn.execute(query).first()
-
-
 def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
-    """Return the condition that a request has a name, or an earlier one of its agent.
-
-    A name that another agent gave up was that agent's until then.
-    """
-    conditions = []
-    for word, ended_at in _list_names(conn, name):
-        condition = _has_word(word)
-        if ended_at is not None:
-            condition = and_(condition, audit.c.n <= ended_at)
-        given_up = _find_rename(conn, f"rename {_quote_glob(word)} *", ended_at)
-        if given_up is not None and (
-            ended_at is not None or find_child(conn, "agents", word.lower(), "agent")
-        ):
-            condition = and_(condition, audit.c.n > given_up.n)
+    """Return the condition that a request has a name, or another one of its agents."""
+    conditions = [_has_word(name)]
+    for use in list_other_names(conn, name):
+        condition = _has_word(use.name)
+        if use.after is not None:
+            condition = and_(condition, audit.c.n > use.after)
+        if use.until is not None:
+            condition = and_(condition, audit.c.n <= use.until)
         conditions.append(condition)
     return or_(*conditions)
 

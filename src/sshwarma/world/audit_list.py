@@ -33,8 +33,8 @@ async def list_audit(
         since: only rows from this time on, in milliseconds since 1970.
         limit: maximum number of rows.
         after: only rows with a greater number.
-        about: only rows whose request has this word, such as a name, or an earlier name of the
-            agent that has it.
+        about: only rows whose request has this word, such as a name, of all who had it; also rows
+            of these agents under their other names.
         hint: what lists the names, for the refusal of an unknown one.
 
     Raises:
