@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.common.limits import MAX_RENDER_PLAN_CHARACTERS
-from sshwarma.toolsets.render_plan import MAX_PROBLEMS, RenderContext, make_render_plan
+from sshwarma.toolsets.render_plan import (
+    MAX_PROBLEMS,
+    RenderContext,
+    fill_defaults,
+    make_render_plan,
+)
 from sshwarma.workspaces.tree import FOLDER_MODE, LINK_MODE, Entry
 
 CONTEXT = RenderContext(chat_id="room-1", workspace="/ws", toolset="/ts")
@@ -237,3 +242,15 @@ def test_target_that_no_page_can_open_is_reported(
 def test_password_in_an_address_is_not_repeated_in_the_report() -> None:
     plan = make_render_plan("frame", {"url": "$return"}, {}, "http://me:hunter2@h/", CONTEXT)
     assert "hunter2" not in json.dumps(plan)
+
+
+def test_defaults_of_parameters_stand_for_arguments_left_out() -> None:
+    schema = {
+        "properties": {
+            "path": {"default": "out.txt"}, "n": {"default": 1}, "no": {"default": None},
+            "must": {}, "any": True,
+        }
+    }  # fmt: skip
+    assert fill_defaults(schema, {"n": 2}) == {"n": 2, "path": "out.txt", "no": None}
+    assert fill_defaults({}, {"n": 2}) == {"n": 2}
+    assert fill_defaults({"properties": []}, {}) == {}

@@ -2,7 +2,7 @@
 
 | expression | value |
 | --- | --- |
-| `$args`, `$args.NAME` | arguments of the call |
+| `$args`, `$args.NAME` | arguments of the call, with the defaults of those left out |
 | `$return`, `$return.a.0.b` | what the tool returned; a number is an index of a list |
 | `$chat_id`, `$workspace`, `$toolset` | the room, and both folders as the tool sees them |
 
@@ -95,6 +95,23 @@ def make_render_plan(
     if resolver.problems:
         plan["problems"] = resolver.problems
     return plan
+
+
+def fill_defaults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call, with the defaults of those left out.
+
+    Args:
+        schema: of the arguments; its `properties` have the defaults.
+        arguments: those that were given.
+    """
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    defaults = {
+        name: parameter["default"]
+        for name, parameter in known.items()
+        if isinstance(parameter, dict) and "default" in parameter and name not in arguments
+    }
+    return {**arguments, **defaults}
 
 
 class _Unresolved(Exception):

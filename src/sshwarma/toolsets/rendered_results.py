@@ -11,8 +11,9 @@ from sqlalchemy import Connection
 from typing_extensions import override
 
 from sshwarma.sandbox.profile import WORKSPACE
+from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.provider import ToolProvider, ToolResult
-from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
+from sshwarma.toolsets.render_plan import RenderContext, fill_defaults, make_render_plan
 from sshwarma.toolsets.renderers import FILE_RENDERERS
 from sshwarma.toolsets.worker_process import TOOLSET_PATH
 from sshwarma.workspaces.tree import Entry
@@ -53,7 +54,7 @@ async def add_render_plan(
         make_render_plan,
         renderer,
         decided.renderer_config or {},
-        arguments,
+        fill_defaults(get_input_schema(tool), arguments),
         returned,
         RenderContext(caller.room_id, WORKSPACE, TOOLSET_PATH),
         files,

@@ -1,0 +1,43 @@
+"""What the author of a toolset meets: plans, files that are not kept, broken folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.fixtures import serving
+from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import kit, pack
+
+pytestmark = needs_bubblewrap
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"), role="owner")
+    one.does(f"create {name('bench')}")
+    yield one
+    one.hang_up()
+
+
+def test_plan_has_the_defaults_of_arguments_left_out(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    files = kit(name("kit"), functions=("write",))
+    files["toolset.yaml"] += '    renderer: {type: code, file: "$args.path"}\n'
+    files["tools/kit.py"] = (
+        "def write(workspace, path: str = 'out.txt'):\n    (workspace / path).write_text('red')\n"
+    )
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    ann.does(f"equip room {name('kit')}:*")
+    plan = ann.json(f"run --json {name('kit')}:write {json.dumps({})}")["render_plan"]
+    assert plan["config"]["file"] == "out.txt" and "problems" not in plan
