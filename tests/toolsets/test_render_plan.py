@@ -244,6 +244,37 @@ def test_password_in_an_address_is_not_repeated_in_the_report() -> None:
     assert "hunter2" not in json.dumps(plan)
 
 
+WORDS: dict[str, Any] = {"ключ": {"имя": 5}, "कीमत": 7, "e\u0301": 8, "port": 80, "name": "Jo"}
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("$return.ключ", {"имя": 5}),
+        ("$return.ключ.имя", 5),
+        ("$return.कीमत", 7),
+        ("$return.e\u0301", 8),
+        ("<$return.ключ.имя>", "<5>"),
+        ("$return.कीमत!", "7!"),
+        ("$return.ключ.имя—$return.port…", "5—80…"),
+        ("$return.nameさん", "Joさん"),
+        ("$return.name.ключ", None),
+        ("x $return.name.ключ", "x Jo.ключ"),
+        ("$return.name…", "Jo…"),
+    ],
+)
+def test_name_of_letters_beyond_ascii_is_a_part(expression: str, value: Any) -> None:
+    found, problems = data_of(expression, result=WORDS)
+    assert found == value
+    assert bool(problems) == (value is None)
+
+
+@pytest.mark.parametrize("expression", ["$return.слово", "at $return.слово!", "$return.слово—"])
+def test_missing_name_of_letters_beyond_ascii_is_reported(expression: str) -> None:
+    _, problems = data_of(expression, result=WORDS)
+    assert problems == ["data: $return.слово has no part слово"]
+
+
 def test_defaults_of_parameters_stand_for_arguments_left_out() -> None:
     schema = {
         "properties": {

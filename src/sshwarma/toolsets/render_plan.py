@@ -7,8 +7,9 @@
 | `$chat_id`, `$workspace`, `$toolset` | the room, and both folders as the tool sees them |
 
 A text that is an expression and nothing else becomes its value, of any type. Within a text an
-expression becomes text: `http://localhost:$return.port`. There a name consists of letters, digits
-and `_`, and what follows a value without parts stays: `$args.name.txt`. Alone, a name may have `-`.
+expression becomes text: `http://localhost:$return.port`. There a name consists of letters
+of any script, digits and `_`, and what follows a value without parts stays: `$args.name.txt`.
+Alone, a name may have `-`.
 
 Only the configuration is searched for expressions. Values are never searched: an argument that
 begins with `$` is data.
@@ -28,8 +29,15 @@ from sshwarma.toolsets.render_targets import check_target, name_value
 from sshwarma.toolsets.renderers import RendererName
 from sshwarma.workspaces.tree import Entry
 
-_ALONE: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.[\w-]+)*)", re.ASCII)
-_WITHIN: Final = re.compile(r"\$(?P<root>[A-Za-z_]\w*)(?P<path>(?:\.\w+)*)", re.ASCII)
+_ALONE: Final = re.compile(
+    r"\$(?P<root>[A-Za-z_][A-Za-z0-9_]*)(?P<path>(?:\.[\w\x80-\U0010ffff-]+)*)"
+)
+_WITHIN: Final = re.compile(
+    r"\$(?P<root>[A-Za-z_][A-Za-z0-9_]*)(?P<path>(?:\.[\w\x80-\U0010ffff]+)*)"
+)
+_PLAIN_PATH: Final = re.compile(r"(?:\.[A-Za-z0-9_]+)+(?=[^\x00-\x7f])")
+"""A path up to a letter beyond ASCII: scripts without blanks put words directly behind it."""
+
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 ROOTS: Final = ("args", "return", "chat_id", "workspace", "toolset")
@@ -151,9 +159,9 @@ class _Resolver:
 
     def _resolve_text(self, text: str, place: str) -> Any:
         alone = _ALONE.fullmatch(text)
-        if alone is not None:
+        if alone is not None and self._choose_path(alone) == alone["path"]:
             try:
-                value, rest = self._find_value(alone)
+                value, rest = self._find_value(alone["root"], alone["path"])
                 if rest:
                     raise _Unresolved(f"has no part {shorten_name(rest[0])}")
                 self._spend(text, value)
@@ -164,21 +172,32 @@ class _Resolver:
         return _WITHIN.sub(lambda found: self._resolve_within(found, place), text)
 
     def _resolve_within(self, found: re.Match[str], place: str) -> str:
+        root, path = found["root"], self._choose_path(found)
+        whole = f"${root}{path}"
         try:
-            value, rest = self._find_value(found)
+            value, rest = self._find_value(root, path)
             if rest and isinstance(value, dict | list):
                 raise _Unresolved(f"has no part {shorten_name(rest[0])}")
-            expression = found[0].removesuffix("".join(f".{part}" for part in rest))
+            expression = whole.removesuffix("".join(f".{part}" for part in rest))
             text = self._spend(expression, value)
         except _Unresolved as problem:
-            self._report(place, found[0], str(problem))
+            self._report(place, whole, str(problem))
             return found[0]
         text = value if isinstance(value, str) else text
-        return ".".join([text, *rest])
+        return ".".join([text, *rest]) + found[0].removeprefix(whole)
 
-    def _find_value(self, found: re.Match[str]) -> tuple[Any, list[str]]:
-        """Return the value of the longest part of a path that there is, and the rest."""
+    def _choose_path(self, found: re.Match[str]) -> str:
+        """Return the path of an expression: what follows it may be letters, too."""
         root, path = found["root"], found["path"]
+        if path.isascii() or root not in self._values:
+            return path
+        whole, plain = _cut_path(path), _PLAIN_PATH.match(path)
+        if plain is None or not self._find_value(root, whole)[1]:
+            return whole
+        return whole if self._find_value(root, plain[0])[1] else plain[0]
+
+    def _find_value(self, root: str, path: str) -> tuple[Any, list[str]]:
+        """Return the value of the longest part of a path that there is, and the rest."""
         if root not in ROOTS:
             raise _Unresolved(f"is unknown: expressions begin with ${', $'.join(ROOTS)}")
         if root not in self._values:
@@ -207,3 +226,11 @@ class _Resolver:
     def _report(self, place: str, expression: str, problem: str) -> None:
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(f"{shorten_name(place)}: {shorten_name(expression)} {problem}")
+
+
+def _cut_path(path: str) -> str:
+    """Return a path up to the first character that no name has, such as a dash."""
+    for index, character in enumerate(path):
+        if character not in ".-" and not f"a{character}".isidentifier():
+            return path[:index].rstrip(".")
+    return path
