@@ -214,6 +214,12 @@ KEPT: list[dict[str, Any]] = [
     {"url": "${URL}"},
     {"command": "python", "args": ["/ts/server.py", "--port", "8080", "--level=debug", "true"]},
     {"command": "python", "args": ["/ts/server.py", "$WHERE", "--wait=2.5", "localhost"]},
+    {
+        "command": "python",
+        "args": ["-u", "/ts/server.py", "--mode", "fast"],
+        "env": {"MODE": "fast"},
+    },
+    {"url": "https://x.example/mcp", "headers": {"X-Mode": "fast", "Accept": "application/json"}},
     {"command": "npx", "env": {"DEBUG": "1", "LEVEL": "INFO", "PYTHONPATH": "/ts/lib", "A": "$B"}},
 ]
 
@@ -233,7 +239,10 @@ def test_value_that_is_no_secret_is_kept(fields: dict[str, Any]) -> None:
         {"args": ["123456"]},
         {"args": ["$ecret"]},
         {"env": {"PASSCODE": "1234"}},
-        {"env": {"MODE": "production"}},
+        {"env": {"PLACE": "production"}},
+        {"env": {"MODE": "Fast9"}},
+        {"env": {"MODE_KEY": "fast"}},
+        {"args": ["-c", "print(1)"]},
         {"env": {"PLACE": "/ts/hunter2"}},
     ],
     ids=str,
@@ -253,7 +262,7 @@ def test_variables_are_named_for_their_places() -> None:
             "mcp_servers": [
                 {
                     "id": "web", "command": "npx", "env": {"API_KEY": "a", "OTHER": "${OTHER_KEY}"},
-                    "args": ["pkg", "--mode=fast", "word"],
+                    "args": ["pkg", "--city=oslo", "word"],
                 },
                 {"id": "2nd", "command": "npx", "env": {"API_KEY": "b", "OTHER_KEY": "c"}},
                 {
@@ -265,7 +274,7 @@ def test_variables_are_named_for_their_places() -> None:
     )  # fmt: skip
     clean, replaced = replace_secrets(manifest)
     assert clean.mcp_servers[0].env == {"API_KEY": "${API_KEY}", "OTHER": "${OTHER_KEY}"}
-    assert clean.mcp_servers[0].args == ("pkg", "--mode=${WEB_MODE}", "${WEB_ARG_3}")
+    assert clean.mcp_servers[0].args == ("pkg", "--city=${WEB_CITY}", "${WEB_ARG_3}")
     assert clean.mcp_servers[1].env == {"API_KEY": "${API_KEY_2}", "OTHER_KEY": "${OTHER_KEY_2}"}
     assert clean.mcp_servers[2].url == "https://x.example/${REMOTE_PATH}?key=${REMOTE_KEY}"
     assert clean.mcp_servers[2].headers == {"X-Auth": "${REMOTE_X_AUTH}"}
@@ -294,5 +303,5 @@ def test_manifest_of_the_files_is_replaced() -> None:
 
 
 def test_word_in_another_file_is_no_secret() -> None:
-    manifest = with_server(command="npx", env={"MODE": "production"})
+    manifest = with_server(command="npx", env={"PLACE": "production"})
     assert write_archive(manifest, {"a.txt": b"production"}).replaced

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -41,3 +43,26 @@ def test_plan_has_the_defaults_of_arguments_left_out(
     ann.does(f"equip room {name('kit')}:*")
     plan = ann.json(f"run --json {name('kit')}:write {json.dumps({})}")["render_plan"]
     assert plan["config"]["file"] == "out.txt" and "problems" not in plan
+
+
+SERVERS = """mcp_servers:
+  - id: srv
+    command: python3
+    args: [-u, -c, "print(1)", --mode, fast]
+    env: {MODE: fast}
+"""
+
+
+def test_export_says_which_variables_must_be_set(ann: Person, name: Callable[[str], str]) -> None:
+    kit_id = name("kit")
+    files = kit(kit_id, functions=("ask",))
+    files["toolset.yaml"] += SERVERS
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    exported = ann.run(f"toolset export {kit_id}", b"", "-T")
+    assert "SRV_ARG_3 (mcp_servers[0].args[2])." in exported.err
+    with zipfile.ZipFile(io.BytesIO(exported.raw)) as archive:
+        manifest = archive.read("toolset.yaml").decode()
+    assert manifest.count("fast") == 2 and manifest.count("${") == 1
+    assert ann.json(f"toolset export --json {kit_id}")["variables"] == [
+        {"name": "SRV_ARG_3", "place": "mcp_servers[0].args[2]"}
+    ]

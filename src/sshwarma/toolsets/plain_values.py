@@ -13,6 +13,13 @@ _SECRET_NAME: Final = re.compile(
     r"auth(?!or(?!i[sz]))|token|secret|pass|pwd|pin\b|code|cookie|cred|signature|key|salt",
     re.IGNORECASE,
 )
+_CHOICE_NAME: Final = re.compile(
+    r"(?:^|[_-])(?:mode|level|format|language|locale|encoding|transport|type|style|accept)$",
+    re.IGNORECASE,
+)
+_CHOICE: Final = re.compile(r"[a-z]{1,12}(?:[/_-][a-z]{1,12})?")
+"""A word that a program offers to choose, such as `fast` or `application/json`."""
+
 _SHORT_OPTION: Final = re.compile(r"-[A-Za-z]")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,5}(?:\.[0-9]{1,3})?")
 _VARIABLE: Final = re.compile(r"\$[A-Z_][A-Z0-9_]{0,63}")
@@ -31,16 +38,19 @@ def is_plain_value(value: str, name: str) -> bool:
     """Return whether a value is no secret.
 
     Plain are numbers of up to five digits, words such as `true`, `debug` and `localhost`, folders
-    of the toolset itself, and `$VARIABLE`.
+    of the toolset itself, `$VARIABLE`, and words of small letters beside names of choices, such as
+    `fast` beside `--mode`.
 
     Args:
         value: the value.
-        name: of the variable or option that it stands beside; after an option of one letter, such
-            as `-p`, a number may be a secret.
+        name: of the variable, header or option that it stands beside; after an option of one letter,
+            such as `-p`, a number may be a secret.
     """
     if _SECRET_NAME.search(name):
         return False
     if _NUMBER.fullmatch(value):
         return not _SHORT_OPTION.fullmatch(name)
+    if _CHOICE_NAME.search(name) and _CHOICE.fullmatch(value):
+        return True
     is_path = _OWN_PATH.fullmatch(value) or _VARIABLE.fullmatch(value)
     return bool(is_path) or value.lower() in _WORDS

@@ -12,9 +12,10 @@ imports it sets a variable of that name. Stays as it is:
   `/v1`), and names of parameters, but not their values. Other parts of paths are secrets of some
   services.
 
-- of `args` and `env`: what `is_plain_value` knows, unless the name beside it is that of a secret.
+- of `args`, `env` and `headers`: what `is_plain_value` knows, unless the name beside it is that of
+  a secret.
 
-Other values of `env`, and those of `headers`, are always replaced. The command stays: it is the
+Other values of `env` and `headers` are always replaced. The command stays: it is the
 name of a program. A part that looks like a key is replaced everywhere.
 """
 
@@ -157,8 +158,7 @@ class _Replacer:
         """Replace values of variables or headers; `form` names the new variable."""
         return {
             name: value
-            if _is_reference(_AUTH_SCHEME.sub("", value, count=1))
-            or (place.endswith(".env") and is_plain_value(value, name))
+            if _is_reference(_AUTH_SCHEME.sub("", value, count=1)) or is_plain_value(value, name)
             else self._add(f"{place}.{name}", value, form.format(server=server, name=name))
             for name, value in values.items()
         }

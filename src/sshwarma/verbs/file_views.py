@@ -225,13 +225,17 @@ def draw_file_data(result: FileData, reader: Reader) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class FileDownload:
-    """A file whose bytes the door sends, as it does if `Caller.wants_bytes`."""
+    """A file whose bytes the door sends, as it does if `Caller.wants_bytes`.
+
+    `variables` are those that who uses the file must set.
+    """
 
     path: str
     size: int
     sha256: str
     blob: Annotated[SkipJsonSchema[Path], Field(exclude=True)]
     saved_by: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
+    variables: Annotated[SkipJsonSchema[tuple[str, ...]], Field(exclude=True)] = ()
 
 
 @view_for_reader(FileDownload)

@@ -19,9 +19,10 @@ from sshwarma.toolsets.export import write_archive
 from sshwarma.toolsets.manifest_reading import check_manifest
 from sshwarma.toolsets.servers import Allowed
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
-from sshwarma.verbs.file_views import FileData, FileDownload
+from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.shell_command import write_ssh_command
+from sshwarma.verbs.toolset_exported import ToolsetData, ToolsetVariable, describe_variables
 from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
 from sshwarma.verbs.toolset_rooms import join_rooms, list_known_rooms
 from sshwarma.verbs.toolset_views import (
@@ -183,8 +184,11 @@ async def import_toolset(
     namespace="toolsets",
     examples=("/toolset export app-builder",),
 )
-async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | FileData:
+async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | ToolsetData:
     """Write a toolset as a ZIP file, with decisions on its tools, no secrets.
+
+    What may be a secret of its MCP servers is a variable in it, which who imports it must set:
+    `variables` in the result.
 
     For people:
         From a shell: `ssh HOST toolset export NAME > FILE.zip`
@@ -210,11 +214,15 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | Fi
     entry = await services.workspaces.store(export.data)
     file_name = f"{space.label}-{manifest.version}.zip"
     saved_by = write_ssh_command("toolset export", name=space.label)
+    variables = tuple(ToolsetVariable(one.variable, one.place) for one in export.replaced)
     if caller.wants_bytes:
         path = await asyncio.to_thread(blobs.check, entry.sha256)
-        return FileDownload(file_name, entry.size, entry.sha256, path, saved_by)
+        if variables and caller.on_progress is not None:
+            caller.on_progress(describe_variables(variables))
+        names = tuple(one.name for one in variables)
+        return FileDownload(file_name, entry.size, entry.sha256, path, saved_by, names)
     encoded = base64.b64encode(export.data).decode()
-    return FileData(file_name, entry.size, entry.sha256, encoded, saved_by)
+    return ToolsetData(file_name, entry.size, entry.sha256, encoded, saved_by, variables)
 
 
 @toolset.verb(

@@ -168,11 +168,14 @@ class HttpApi:
         result = await self._call(request, run, is_read_verb(verb), verb if is_file else None)
         if not isinstance(result, FileDownload):
             return await self._show(result)
+        headers = {"ETag": f'"{result.sha256}"', "X-Content-Type-Options": "nosniff"}
+        if result.variables:
+            headers["X-Sshwarma-Variables"] = ", ".join(result.variables)
         return FileResponse(
             result.blob,
             media_type=endpoint.answers_with,
             filename=result.path.rpartition("/")[2],
-            headers={"ETag": f'"{result.sha256}"', "X-Content-Type-Options": "nosniff"},
+            headers=headers,
         )
 
     async def _invoke(self, request: Request) -> dict[str, Any]:
