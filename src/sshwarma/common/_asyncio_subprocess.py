@@ -114,3 +114,8 @@ async def start_by_vfork(
         transport.close()
         raise
     return Process(transport, protocol, loop)
+
+
+def abandon_process(process: Process) -> None:
+    """Kill a process and close its pipes, without waiting for its end."""
+    process._transport.close()  # type: ignore[attr-defined]

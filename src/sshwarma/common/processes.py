@@ -15,7 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.common import spawn
-from sshwarma.common._asyncio_subprocess import has_process_descriptors, start_by_vfork
+from sshwarma.common._asyncio_subprocess import (
+    abandon_process,
+    has_process_descriptors,
+    start_by_vfork,
+)
 from sshwarma.common.units import KIB
 
 TERMINATE_TIMEOUT_SECONDS: Final = 2 * spawn.GRACE_SECONDS
@@ -129,6 +133,12 @@ async def end_process(process: Process, *unread: StreamReader | None) -> None:
     """
     kill_process(process)
     await asyncio.gather(process.wait(), *(_discard(stream) for stream in unread if stream))
+
+
+def end_abruptly(process: Process) -> None:
+    """Kill a process and close its pipes, without waiting for its end."""
+    kill_process(process)
+    abandon_process(process)
 
 
 async def _discard(stream: StreamReader) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import platform
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +17,14 @@ import structlog
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
-from sshwarma.common.processes import start_program
+from sshwarma.common.processes import end_abruptly, start_program
 from sshwarma.sandbox.bubblewrap import (
     SandboxObstacle,
     check_version,
     explain_failure,
     find_bubblewrap,
 )
+from sshwarma.sandbox.descriptors import make_file
 from sshwarma.sandbox.devices import make_devices
 from sshwarma.sandbox.leftovers import end_leftovers, name_mark
 from sshwarma.sandbox.profile import MachineFiles, Profile
@@ -30,6 +32,9 @@ from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
 
 log = structlog.get_logger(__name__)
+
+PROBE_SECONDS: Final = 10.0
+"""Seconds in which bubblewrap must say its version; it takes some milliseconds."""
 
 CHECK_SECONDS: Final = 15.0
 """Seconds that the check of a sandbox may take."""
@@ -83,6 +88,10 @@ class SandboxUser:
 
 def _no_spare() -> None:
     return None
+
+
+class _StuckError(Exception):
+    """A program does not end, and cannot be ended."""
 
 
 class SandboxHost:
@@ -143,13 +152,20 @@ class SandboxHost:
         try:
             self._files = replace(self._files, mark=name_mark(self._devices))
             self._filter = make_filter(is_root=self._files.devices is not None)
-            if (obstacle := check_version(await _read_version(found))) is not None:
+            version = await _read_version(found, self._filter)
+            if (obstacle := check_version(version)) is not None:
                 return obstacle
             devices = self._files.devices
             if devices and (obstacle := await asyncio.to_thread(make_devices, devices)) is not None:
                 return obstacle
             self._program = found
             lines = await self._run_check()
+        except _StuckError:
+            return SandboxObstacle(
+                f"bubblewrap did not answer in {PROBE_SECONDS:.0f} s: the kernel may take no"
+                " filter of system calls any more",
+                "restart the machine if its log (dmesg) has hung tasks, then check again",
+            )
         except UnknownMachineError as error:
             return SandboxObstacle(str(error), "run the server on x86_64 or aarch64")
         except SandboxError as error:
@@ -266,9 +282,27 @@ class SandboxHost:
         )  # fmt: skip
 
 
-async def _read_version(program: Path) -> str:
-    process = await start_program(
-        str(program), "--version", stdout=asyncio.subprocess.PIPE, env={}, cwd=os.sep
-    )
-    printed, _ = await process.communicate()
+async def _read_version(program: Path, syscall_filter: bytes) -> str:
+    """Return what bubblewrap prints as its version, if it can behind the filter.
+
+    Raises:
+        _StuckError: if it does not end. Nothing waits for it then: a kernel that is stuck does not
+            end it either, and a start of the server would wait, too.
+    """
+    with contextlib.ExitStack() as stack:
+        calls = make_file(stack, syscall_filter)
+        behind = ("--ro-bind", os.sep, os.sep, "--seccomp", f"{calls.number}", str(program))
+        for options, files in ((behind, (calls.number,)), ((), ())):
+            process = await start_program(
+                *(str(program), *options, "--version"),
+                stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env={}, cwd=os.sep, pass_fds=files,
+            )  # fmt: skip
+            try:
+                async with asyncio.timeout(PROBE_SECONDS):
+                    printed, _ = await process.communicate()
+            except TimeoutError:
+                end_abruptly(process)
+                raise _StuckError from None
+            if printed:
+                break
     return printed.decode(errors="replace")

@@ -70,6 +70,10 @@ _ZERO_COPY: Final = 60
 _SET_DUMPABLE: Final = 4
 """PR_SET_DUMPABLE of `prctl`: it could hide what a process has opened from the server."""
 
+_SET_FILTER: Final = 22
+"""PR_SET_SECCOMP of `prctl`: filters are memory of the kernel that is nobody's, and to free some
+thousand of them at once can block it for good."""
+
 _SET_PIPE_SIZE: Final = 1031
 """F_SETPIPE_SZ of `fcntl`."""
 
@@ -107,7 +111,7 @@ _MACHINES: Final = {
         {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72,
          "prctl": 157, "mmap": 9, "close_range": 436},
         {"memfd_create": 319, "memfd_secret": 447, "shmget": 29, "semget": 64, "msgget": 68,
-         "mq_open": 240, "vmsplice": 278, "io_setup": 206,
+         "mq_open": 240, "vmsplice": 278, "io_setup": 206, "seccomp": 317,
          **_LANDLOCK},
         (40, 275, 276),
         (253, 294),
@@ -117,7 +121,7 @@ _MACHINES: Final = {
         {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25,
          "prctl": 167, "mmap": 222, "close_range": 436},
         {"memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190,
-         "msgget": 186, "mq_open": 180, "vmsplice": 75, "io_setup": 0,
+         "msgget": 186, "mq_open": 180, "vmsplice": 75, "io_setup": 0, "seccomp": 277,
          **_LANDLOCK},
         (71, 76, 77),
         (26,),
@@ -201,10 +205,12 @@ def _check_arguments(checked: dict[str, int]) -> list[bytes]:
         _step(_EQUAL, _SHARED_NAMELESS, 0, 1),
         _refuse(errno.EPERM),
         _step(_RETURN, _ALLOW),
-        _step(_EQUAL, checked["prctl"], 0, 4),
+        _step(_EQUAL, checked["prctl"], 0, 6),
         _step(_LOAD, _ARGUMENT_OFFSET),
         _step(_EQUAL, _SET_DUMPABLE, 0, 1),
         _refuse(errno.EPERM),
+        _step(_EQUAL, _SET_FILTER, 0, 1),
+        _refuse(errno.EINVAL),  # as a kernel without them
         _step(_RETURN, _ALLOW),
         _step(_EQUAL, checked["setsockopt"], 0, len(_IGNORED_OPTIONS) + 7),
         _step(_LOAD, _ARGUMENT_OFFSET + 8),

@@ -43,7 +43,7 @@ def is_plain_value(value: str, name: str) -> bool:
 
     Args:
         value: the value.
-        name: of the variable, header or option that it stands beside; after an option of one letter,
+        name: of the variable, header or option that it stands beside; after one of one letter,
             such as `-p`, a number may be a secret.
     """
     if _SECRET_NAME.search(name):
