@@ -158,9 +158,7 @@ class App:
                 report.unrecorded = await reload.record_reload(self.world)
                 old, self.settings = self.settings, kept
                 self.settings = await reload.apply_settings(self.services, old, kept, report)
-                report.broken += await asyncio.to_thread(
-                    reload.find_broken, self.settings, os.environ
-                )
+                await asyncio.to_thread(reload.note_findings, self.settings, os.environ, report)
                 self._set_client_metadata(self.http)
                 self.upkeep.wake()
             except WorldError as error:

@@ -101,3 +101,14 @@ def test_file_that_cannot_be_read_leaves_the_named_data_directory(
     shown = capsys.readouterr().out
     assert shown.startswith(f"FAIL  settings: {file}: ")
     assert f"ok    database: {data_dir / 'world.db'}, ok\n" in shown
+
+
+def test_file_that_does_not_exist_leaves_what_needs_no_settings(
+    data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "none.toml"
+    found = check(capsys, "--config", str(file), "--data-dir", str(data_dir))
+    assert found[0]["detail"] == f"settings file not found: {file}"
+    assert set(FROM_DATA_DIR) <= {one["name"] for one in found}
+    found = check(capsys, "--config", str(file))
+    assert found[1]["detail"] == "not checked, because it is not known", "the file may name it"

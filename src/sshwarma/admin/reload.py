@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 import structlog
 from pydantic import BaseModel
 
+from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.doctor_backups import check_backups
 from sshwarma.admin.doctor_providers import check_mcp_servers, check_models
 from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
@@ -37,6 +39,7 @@ class ReloadReport:
         needs_restart: settings that changed and stay as they were until a restart.
         problems: models and MCP servers that were skipped, with the reasons.
         broken: models, MCP servers and backups that cannot work as they are set, with the reasons.
+        doubtful: MCP servers that may not work, because a file of their command is missing.
         unrecorded: why the audit has no row of the reload; "" if it has one.
     """
 
@@ -44,6 +47,7 @@ class ReloadReport:
     needs_restart: list[str]
     problems: list[str]
     broken: list[str]
+    doubtful: list[str] = dataclasses.field(default_factory=list)
     unrecorded: str = ""
 
     def log(self) -> None:
@@ -53,6 +57,8 @@ class ReloadReport:
             log.warning("these settings need a restart", settings=self.needs_restart)
         if self.problems or self.broken:
             log.warning("these settings cannot work", settings=self.problems + self.broken)
+        if self.doubtful:
+            log.warning("these settings may not work", settings=self.doubtful)
         if self.unrecorded:
             log.error("the audit has no row of a reload", reason=self.unrecorded)
 
@@ -166,18 +172,16 @@ def leave_out(
     return new.model_copy(update=kept)
 
 
-def find_broken(settings: Settings, environ: Mapping[str, str]) -> list[str]:
-    """Return why models, MCP servers and backups cannot work, as doctor finds."""
-    checks = (
-        *check_models(settings, environ),
-        *check_mcp_servers(settings, environ),
-        *check_backups(settings),
-    )
-    return [
-        f"{check.name}: {check.detail.rstrip('.')}; {check.remedy}"
-        for check in checks
-        if not check.ok
-    ]
+def note_findings(settings: Settings, environ: Mapping[str, str], report: ReloadReport) -> None:
+    """Note in a report what cannot work, and what may not, as doctor finds."""
+    servers = list(check_mcp_servers(settings, environ))
+    checks = (*check_models(settings, environ), *servers, *check_backups(settings))
+    report.broken += [_describe(check) for check in checks if not check.ok]
+    report.doubtful += [_describe(check) for check in servers if check.is_warning]
+
+
+def _describe(check: CheckResult) -> str:
+    return f"{check.name}: {check.detail.rstrip('.')}; {check.remedy}"
 
 
 def _list_changes(old: BaseModel, new: BaseModel, prefix: str) -> Iterator[tuple[str, str]]:

@@ -72,11 +72,7 @@ class Invocation:
         return SettingsSource(self.config, self.with_data_dir(flags)).load()
 
     def valid_settings(self) -> ValidPart:
-        """Load the valid part of the settings, with all problems; else as `settings`.
-
-        Raises:
-            OSError: if the file cannot be read.
-        """
+        """Load the valid part of the settings, with all problems; else as `settings`."""
         from sshwarma.settings import LogSettings, SettingsSource, load_valid_part
         from sshwarma.settings.logs import configure_logging
 

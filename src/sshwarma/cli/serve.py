@@ -92,7 +92,8 @@ def reload(invocation: Invocation) -> int:
     """Read the settings of the running server again.
 
     What can change while it runs is in force at once; the rest is listed, and waits for a restart.
-    The exit status is 1 if a model or an MCP server was skipped.
+    The exit status is 1 if a model or an MCP server was skipped, or if something cannot work as it
+    is set, and 2 if the settings are not valid.
     """
     named: dict[str, Any] = {}
     if invocation.config is not None:
@@ -105,10 +106,11 @@ def reload(invocation: Invocation) -> int:
         ("These changed, and need a restart:", "needs_restart"),
         ("These were skipped, and are not in force:", "problems"),
         ("These cannot work:", "broken"),
+        ("These may not work:", "doubtful"),
     ):
-        if report[key]:
+        if report.get(key):  # an older server has no `doubtful`
             lines += [heading, *(f"  {text}" for text in report[key])]
     if report["unrecorded"]:
         lines.append(f"The audit has no row of this reload: {report['unrecorded']}")
     status = invocation.show(report, *lines)
-    return EXIT_FAILED if skipped else status
+    return EXIT_FAILED if skipped or report["broken"] else status

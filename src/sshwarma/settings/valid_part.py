@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from sshwarma.common.os_errors import describe_os_error
 from sshwarma.settings.load import (
     InvalidSettingsError,
     Settings,
@@ -41,13 +42,11 @@ class ValidPart:
 
 
 def load_valid_part(source: SettingsSource) -> ValidPart:
-    """Read the settings, as far as they are valid.
-
-    Raises:
-        OSError: if the file cannot be read.
-    """
+    """Read the settings, as far as they are valid and the file can be read."""
     try:
         return ValidPart(source.load())
+    except OSError as error:
+        return ValidPart(_make_defaults(source), (describe_os_error(error).rstrip("."),), SECTIONS)
     except UnknownVariableError as error:  # it sets nothing, and the others may be right
         return _load_without(source, frozenset(), error.problems)
     except InvalidSettingsError as error:
