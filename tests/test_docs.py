@@ -327,8 +327,20 @@ def logged_events() -> set[str]:
     levels = {"info", "warning", "error", "exception", "critical"}
     events = set()
     for path in (TOP / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        texts = {}  # constants of the module, by name
+        for statement in tree.body:
+            match statement:
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text))):
+                    texts[name] = text
+        for node in ast.walk(tree):
             match node:
+                case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="_log"), attr="note")):
+                    events.add(ast.literal_eval(node.args[0]))
+                case ast.keyword(arg="failed", value=ast.Constant(value=str(event))):
+                    events.add(event)  # of a background task
+                case ast.keyword(arg="failed", value=ast.Name(id=name)) if name in texts:
+                    events.add(texts[name])
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(id="log"), attr=level),
                     args=[ast.Constant(value=str(event)), *_],
@@ -341,4 +353,5 @@ def test_events_of_the_log_are_explained() -> None:
     page = (TOP / "docs" / "operating.md").read_text()
     events = logged_events()
     assert len(events) > 80
+    assert {"ssh.refused", "the last use of a key or token was not recorded"} <= events
     assert [event for event in sorted(events) if f"`{event}`" not in page] == []
