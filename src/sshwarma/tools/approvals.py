@@ -26,6 +26,7 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.call_checks import check_after_wait
+from sshwarma.tools.valid_wait import CheckOfCall, wait_while_valid
 from sshwarma.world import calls, rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -48,7 +49,6 @@ needs its number."""
 
 ASKING_TURN_KEY: Final = "asking_turn"
 """Key of the metadata of the rows of a question and of its answer: the turn that waits, if any."""
-
 
 READING_SECONDS: Final = 1.5
 """Seconds in which nobody can have read a question that took the place of another."""
@@ -176,11 +176,14 @@ class Approvals:
         if _is_approved_by_caller(caller, room):
             return
         asked = await self._read_definition(tool)
-        await self._wait_for_answer(caller, room, tool.label, arguments)
-        # The wait may have lasted minutes, and the call was checked before it.
-        await check_after_wait(caller)
-        if await self._read_definition(tool) != asked:
-            raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
+
+        async def check() -> None:
+            await check_after_wait(caller)
+            if await self._read_definition(tool) != asked:
+                raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
+
+        await self._wait_for_answer(caller, room, tool.label, arguments, check)
+        await check()  # the answer may have come before the check after the last change
 
     async def _read_definition(self, tool: Thing) -> list[tuple[str, dict[str, Any]]]:
         """Return what decides what a call does: the tool and its namespace."""
@@ -192,7 +195,12 @@ class Approvals:
         return await self._world.store.read(read)
 
     async def _wait_for_answer(
-        self, caller: Caller, room: Room, tool: str, arguments: Mapping[str, Any]
+        self,
+        caller: Caller,
+        room: Room,
+        tool: str,
+        arguments: Mapping[str, Any],
+        check: CheckOfCall,
     ) -> None:
         if not self._find_people(room):
             raise ApprovalDenied(
@@ -225,7 +233,7 @@ class Approvals:
             await self._ask(caller, waiting)
             if caller.on_progress is not None:
                 caller.on_progress(f"It waits for an approval: number {waiting.number}.")
-            answer = await self._wait(waiting)
+            answer = await self._wait(waiting, check)
         except asyncio.CancelledError:
             await finish(self._withdraw(waiting))
             raise
@@ -297,11 +305,15 @@ class Approvals:
         except WorldError as error:  # the room was deleted, or nothing can be stored
             log.warning("a withdrawn question was not told", reason=str(error))
 
-    async def _wait(self, waiting: WaitingApproval) -> Answer:
-        await asyncio.wait((waiting.answer,), timeout=APPROVAL_TIMEOUT_SECONDS)
+    async def _wait(self, waiting: WaitingApproval, check: CheckOfCall) -> Answer:
+        refusal = await wait_while_valid(self._world.bus, waiting.answer, check)
         async with waiting.deciding:
             if waiting.answer.done():
                 return waiting.answer.result()
+            if refusal is not None:
+                waiting.answer.cancel()  # nobody can answer from now on
+                await self._withdraw(waiting)
+                raise refusal
             text = f"Nobody allowed {waiting.tool} (approval {waiting.number}): it is denied."
             await self._world.change(lambda tx: waiting.append_notice(tx, text))
             answer = Answer(None, is_allowed=False)

@@ -1,0 +1,120 @@
+"""Questions for an approval end at once when their call cannot be made any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sshwarma.tools.approvals import WaitingApproval
+from sshwarma.tools.call_outcome import CallOutcome
+from sshwarma.tools.provider import PROVIDER_KEY, ToolResult
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.world import things
+from sshwarma.world.errors import NotFound
+from sshwarma.world.events import RowAppended
+from sshwarma.world.overrides import CONFIRM_KEY
+from sshwarma.world.presence import AgentConnection
+from sshwarma.world.things import Thing
+from support.house import House, house
+from support.people import make
+
+__all__ = ["house"]
+
+TOOL_METADATA = {PROVIDER_KEY: "kits", CONFIRM_KEY: True}
+
+
+class KitProvider:
+    """A provider whose tools do nothing."""
+
+    timeout_seconds = 30.0
+
+    async def refresh_tool(self, caller: Any, tool: Thing) -> bool:
+        return False
+
+    def why_unavailable(self, tool: Thing) -> str:
+        return ""
+
+    def unavailable_hint(self, tool: Thing) -> str:
+        return ""
+
+    async def run(self, caller: Any, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
+        return ToolResult("done")
+
+
+@pytest.fixture
+async def kit(house: House) -> Thing:
+    """A namespace with the tool `kit:ask`, whose calls need an approval."""
+    house.tools.register("kits", KitProvider())
+    space = await make(house.world, "mcps", "mcp", "kit", qualified_name="kit")
+    await make(
+        house.world, space.id, "tool", "ask", qualified_name="kit:ask", metadata=TOOL_METADATA
+    )
+    await run_line(house.caller("alice"), "/equip room kit:ask")
+    for name in ("alice", "bob"):
+        agent = house.world.agents.find(name)
+        house.world.presence.enter(AgentConnection(agent.id, "lobby", "ssh"))
+    return space
+
+
+async def ask(house: House) -> tuple[WaitingApproval, asyncio.Task[CallOutcome]]:
+    """Let bob call the tool; return the question, and the call that waits."""
+    asked = asyncio.Event()
+
+    def hear(event: Any) -> None:
+        if isinstance(event, RowAppended) and event.row.content.startswith("asks to run kit:ask"):
+            asked.set()
+
+    stop = house.world.bus.on_room("lobby", hear)
+    call = asyncio.create_task(house.tools.call(house.caller("bob"), "kit:ask", {}))
+    await asyncio.wait_for(asked.wait(), 30)
+    stop()
+    (waiting,) = house.tools.approvals.list_in("lobby")
+    return waiting, call
+
+
+async def change_world(house: House, space: Thing, change: str) -> None:
+    def work(tx: Any) -> None:
+        tool = things.find_child(tx.conn, space.id, "ask", "tool")
+        assert tool is not None
+        if change == "uninstall":
+            things.delete_thing(tx, space)
+        elif change == "disable":
+            things.update_thing(tx, space.id, enabled=0)
+        else:
+            things.update_thing(tx, tool.id, metadata={**tool.metadata, "version": "2"})
+
+    if change.startswith("/"):
+        await run_line(house.caller("alice"), change)
+    else:
+        await house.world.change(work)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["uninstall", "disable", "upgrade", "/tool disable kit:ask", "/unequip room kit:ask"],
+)
+async def test_question_of_a_tool_that_is_gone_is_withdrawn(
+    house: House, kit: Thing, change: str
+) -> None:
+    waiting, call = await ask(house)
+    await change_world(house, kit, change)
+    outcome = await asyncio.wait_for(call, 30)
+    why = "changed after the question" if change == "upgrade" else "cannot be used here any more"
+    assert outcome.ending == "error"
+    assert why in outcome.text
+    log = [row.content for row in await house.world.last_rows("lobby", 10)]
+    assert f"kit:ask (approval {waiting.number}) is not asked for any more" in log
+    with pytest.raises(NotFound, match="waits for an approval"):
+        await run_line(house.caller("alice"), f"/allow {waiting.number}")
+    assert not any(line.startswith("allowed") for line in log)
+
+
+async def test_question_stays_when_something_else_changes(house: House, kit: Thing) -> None:
+    waiting, call = await ask(house)
+    await make(house.world, "mcps", "mcp", "other", qualified_name="other")
+    await run_line(house.caller("alice"), "/describe A hall.")
+    await run_line(house.caller("alice"), f"/allow {waiting.number}")
+    outcome = await asyncio.wait_for(call, 30)
+    assert (outcome.ending, outcome.text) == ("result", "done")
