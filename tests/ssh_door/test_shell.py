@@ -8,14 +8,20 @@ import re
 import warnings
 from typing import Any
 
+import pytest
+
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.settings import ReloadableSettings
+from sshwarma.ssh.door import line_progress
+from sshwarma.ssh.door import shell as shell_module
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.shell import ShellHandler
 from sshwarma.ssh.transport.interfaces import Peer
 from sshwarma.terminal.clock import FrameClock
+from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import agents
+from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
 from support.people import world
 from support.services import services_in
@@ -92,5 +98,57 @@ async def test_paste_of_a_thousand_lines_has_one_notice_of_those_not_taken(
     shell.terminal.feed(b"another\r")
     await until(lambda: screen.text.count("not sent:") == 2)
     assert "At most 40 lines in 10 seconds" in screen.text
+    shell.closed(None)
+    await house.flush()
+
+
+async def test_line_that_runs_is_looked_at_and_stopped_by_its_number(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(caller: Caller, typed: str) -> Any:
+        if typed == "/shell sleep":
+            with world.open_requests.begin(caller.agent.id, room_id="lobby", work="a command"):
+                await asyncio.Event().wait()
+        return await run_line(caller, typed)
+
+    monkeypatch.setattr(shell_module, "run_line", run)
+    monkeypatch.setattr(line_progress, "_WAITING_SECONDS", 0.0)
+    screen = OwnScreen()
+    house, shell = await carols_shell(world, screen)
+    await until(lambda: "lobby" in screen.text)
+    shell.terminal.feed(b"/shell sleep\r")
+    await until(lambda: "/stop ends it" in screen.text)
+    (request,) = world.open_requests.list_work("lobby")
+    shell.terminal.feed(b"/look\r")
+    await until(lambda: f"/stop {request.number}" in screen.text)
+    shell.terminal.feed(b"/stop 99\r")
+    await until(lambda: "number 99 runs here" in screen.text)
+    shell.terminal.feed(b"/stop %d\r" % request.number)
+    await until(lambda: "Stopped a command." in screen.text)
+    assert "waits for the command" not in screen.text
+    shell.closed(None)
+    await house.flush()
+
+
+async def test_look_of_a_paste_waits_for_the_line_before_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    may_end = asyncio.Event()
+
+    async def run(caller: Caller, typed: str) -> Any:
+        ran.append(typed)
+        await may_end.wait()
+        return await run_line(caller, "/look")
+
+    monkeypatch.setattr(shell_module, "run_line", run)
+    screen = OwnScreen()
+    house, shell = await carols_shell(world, screen)
+    await until(lambda: "lobby" in screen.text)
+    shell.terminal.feed(b"/create attic\r/look\r")
+    await until(lambda: ran)
+    assert ran == ["/create attic"]
+    may_end.set()
+    await until(lambda: ran == ["/create attic", "/look"])
     shell.closed(None)
     await house.flush()

@@ -40,6 +40,11 @@ class LineProgress:
         self._text, self._is_late = "", False
         self._terminal.set_live_block(_KEY, None)
 
+    @property
+    def is_late_alone(self) -> bool:
+        """Whether the line takes long, and no other waits for it."""
+        return self._is_late and not self._waiting
+
     def for_caller(self, caller: Caller) -> Caller:
         """Return a caller whose progress is shown."""
         return replace(caller, on_progress=self._show)

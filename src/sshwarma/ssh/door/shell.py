@@ -18,13 +18,13 @@ from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
-from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal, is_concurrent_line
+from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.line_progress import LineProgress
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
-from sshwarma.ssh.door.typed_ahead import RefusedLines, check_talk, check_waiting_lines
+from sshwarma.ssh.door.typed_ahead import RefusedLines, check_talk, check_waiting_lines, is_aside
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.render import render_block
@@ -170,7 +170,7 @@ class ShellHandler(ChannelHandler):
         self._context.remember_input(self._agent_id, typed)
         if self._running and typed.split() == ["/stop"]:
             self._task.cancel()
-        elif self._running and is_concurrent_line(typed):
+        elif self._running and is_aside(typed, self._progress):
             self._background(self._run_concurrent_line(typed))
         else:
             self._lines.append(typed)

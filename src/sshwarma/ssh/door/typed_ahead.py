@@ -8,9 +8,10 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import with_limit
-from sshwarma.ssh.door.context import SshContext, draw_refusal
+from sshwarma.ssh.door.context import SshContext, draw_refusal, is_concurrent_line
+from sshwarma.ssh.door.line_progress import LineProgress
 from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.grammar import is_talk
+from sshwarma.verbs.grammar import find_typed, is_talk
 from sshwarma.verbs.views import format_count
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 
@@ -41,6 +42,19 @@ def check_talk(context: SshContext, agent_id: str, typed: str) -> None:
             "A tool waits for your answer.",
             hint="Type /answer TEXT, /answer --decline, or /say TEXT for the room.",
         )
+
+
+def is_aside(typed: str, progress: LineProgress) -> bool:
+    """Return whether a terminal runs a line at once, while another runs.
+
+    `/stop` is meant for what runs, and so is `/look` when somebody has waited for it: a line of a
+    paste is not, which the lines before it may have to do with.
+    """
+    if is_concurrent_line(typed):
+        return True
+    found = find_typed(typed) if typed.startswith("/") else None
+    name = found[0].name if found is not None else ""
+    return name == "stop" or (name == "look" and progress.is_late_alone)
 
 
 class RefusedLines:
