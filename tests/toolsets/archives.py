@@ -200,6 +200,10 @@ def accepted() -> dict[str, bytes]:
                 finder,
             ),
         ).write(),
+        "comment of the archive": Archive((TOP, tool), comment=b"made by hand, 2026").write(),
+        "id of a commit": Archive(
+            (TOP, tool), comment=b"0123456789abcdef" * 2 + b"01234567"
+        ).write(),
         "comment of an entry": make(replace(tool, comment=b"by hand")),
         "executable": make(replace(tool, attributes=(stat.S_IFREG | 0o755) << 16)),
         "empty file": make(tool, Entry(b"tools/__init__.py", b""), Entry(b"b", b"", method=0)),

@@ -172,13 +172,41 @@ def _of_the_whole() -> Iterator[tuple[str, bytes, str]]:
     yield "cut by a byte", data[:-1], "must end"
     yield "cut in half", data[: len(data) // 2], "must end"
     yield "byte behind", data + b"\0", "must end"
-    yield "comment", replace(good, comment=b"hello").write(), "must end"
+    for label, comment in (
+        ("two lines", b"a\nb"), ("a mark", b"a PK\x05 b"), ("letters beyond ASCII", b"\xc3\xa9"),
+        ("zeros", bytes(40)),
+    ):  # fmt: skip
+        yield f"comment of {label}", replace(good, comment=comment).write(), "printable ASCII"
+    mark = b"PK\x05\x06"
+    yield "comment with a mark", replace(good, comment=b"x" * 30 + mark).write(), "must end"
+    yield (
+        "comment with a mark and text",
+        replace(good, comment=mark + b" " * 40).write(),
+        "comment of 8224 bytes",
+    )
+    noted = replace(good, comment=b"a" * 40).write()
+    yield "comment cut", noted[:-1], "comment of 40 bytes: it has 39"
+    yield "byte behind a comment", noted + b"a", "comment of 40 bytes: it has 41"
+    yield "comment unsaid", data + b"a" * 40, "comment of 0 bytes: it has 40"
+    yield "record behind a comment", noted + data[-22:], "must end where"
+    yield (
+        "archive in the comment",
+        replace(good, comment=Archive((Entry(b"b"),)).write()).write(),
+        "must end where",
+    )
+    inner = Archive((Entry(b"b"),))
+    moved = replace(inner, offset=len(data) + len(inner.entries[0].local())).write()
+    yield (
+        "archive in the comment that says where it is",
+        replace(good, comment=moved).write(),
+        "in its own header",
+    )
     yield (
         "comment that is an end record",
         replace(good, comment=Archive(()).write()).write(),
         "1 to 2000",
     )
-    yield "comment that is missing", data[:-2] + b"\x05\x00", "no comment"
+    yield "comment that is missing", data[:-2] + b"\x05\x00", "comment of 5 bytes"
     yield "second archive behind", data + data, "directory"
     yield "disk 1", replace(good, disk=1).write(), "one part"
     yield "directory on disk 1", replace(good, first_disk=1).write(), "one part"

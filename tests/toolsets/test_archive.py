@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import subprocess
 import zipfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -44,6 +46,26 @@ def test_hostile_archive_is_refused(label: str) -> None:
 def test_paths_outside_the_usual_folders_are_kept() -> None:
     files = read_archive(make(Entry(b"lib/deep/x.bin", b"\0\1"), Entry("é.txt".encode(), b"1")))
     assert list(files) == ["toolset.yaml", "lib/deep/x.bin", "é.txt"]
+
+
+@pytest.mark.process
+def test_archive_of_git_is_read(tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "toolset.yaml").write_bytes(MANIFEST)
+    (tmp_path / "tools" / "a.py").write_bytes(b"x = 1\n" * 3)
+
+    def git(*words: str) -> bytes:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.example")
+        return subprocess.run(
+            ["git", *who, *words], cwd=tmp_path, check=True, capture_output=True
+        ).stdout
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "x")
+    for prefix in ("", "demo/"):
+        files = read_archive(git("archive", "--format=zip", f"--prefix={prefix}", "HEAD"))
+        assert files == {"toolset.yaml": MANIFEST, "tools/a.py": b"x = 1\n" * 3}
 
 
 def test_only_one_common_folder_is_left_out() -> None:

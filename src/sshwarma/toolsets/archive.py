@@ -1,8 +1,9 @@
 """A strict reader of ZIP archives from strangers.
 
 The archive must be what its directory says and nothing else: its entries lie in a row from the
-first byte to the directory, and the directory from there to the end. So no entry shares bytes with
-another, no bytes are hidden, and every program that reads the archive sees the same files.
+first byte to the directory, and the directory from there to the end record, behind which only a
+comment may stand, such as the id of the commit that `git archive` writes. So no entry shares bytes
+with another, no bytes are hidden, and every program that reads the archive sees the same files.
 `zipfile` checks none of that: it skips what stands before the first entry, takes the last of two
 equal names, and reads entries that overlap. Nothing is unpacked before all of the directory is
 checked, and no file is longer than it says.
@@ -40,6 +41,9 @@ asks for."""
 LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 DIRECTORY_HEADER: Final = struct.Struct("<4s6H3I5H2I")
 END_RECORD: Final = struct.Struct("<4s4H2IH")
+MAX_COMMENT_BYTES: Final = 0xFFFF
+"""Bytes that the comment of a whole archive can have in the format."""
+
 LOCAL_MARK: Final = b"PK\x03\x04"
 DIRECTORY_MARK: Final = b"PK\x01\x02"
 END_MARK: Final = b"PK\x05\x06"
@@ -97,9 +101,10 @@ def read_archive(data: bytes) -> dict[str, bytes]:
     Raises:
         InvalidArchive: if a rule is violated; the text names the entry and the rule.
     """
-    entries = list(_read_directory(data))
+    directory, end, count = _find_directory(data)
+    entries = list(_read_directory(data, directory, end, count))
     _check_names(entries)
-    starts = _find_contents(data, entries)
+    starts = _find_contents(data, entries, directory)
     files = {
         entry.path: content
         for entry, start in zip(entries, starts, strict=True)
@@ -125,25 +130,40 @@ def check_archive_size(size: int) -> None:
         raise InvalidArchive(f"The archive must have at most {limit}.")
 
 
-def _find_directory(data: bytes) -> tuple[int, int]:
-    """Return the offset of the directory and the number of its entries."""
+def _find_end(data: bytes) -> int:
+    """Return where the end record is: the last one, with a comment up to the end.
+
+    Printable ASCII has no mark of a record, so that no program finds another one in the comment.
+    """
+    start = max(0, len(data) - END_RECORD.size - MAX_COMMENT_BYTES)
+    end = data.rfind(END_MARK, start)
+    comment_start = end + END_RECORD.size
+    if end < 0 or comment_start > len(data):
+        raise InvalidArchive(
+            "The archive must end with its end record: it is cut off, or something was appended."
+        )
+    comment_size = END_RECORD.unpack_from(data, end)[7]
+    behind = len(data) - comment_start
+    if behind != comment_size:
+        raise InvalidArchive(
+            f"The archive must end with its comment of {comment_size} bytes: it has {behind} bytes"
+            " there, so it is cut off, or something was appended."
+        )
+    if any(not 0x20 <= byte <= 0x7E for byte in data[comment_start:]):
+        raise InvalidArchive("The comment of the archive must be printable ASCII.")
+    return end
+
+
+def _find_directory(data: bytes) -> tuple[int, int, int]:
+    """Return the offset of the directory, of its end, and the number of entries."""
     check_archive_size(len(data))
     if not data.startswith(LOCAL_MARK):
         raise InvalidArchive(
             "The archive must begin with the header of a file: this is no ZIP archive, an empty"
             " one, or one behind something else."
         )
-    end = len(data) - END_RECORD.size
-    if end < 0 or data[end : end + 4] != END_MARK:
-        raise InvalidArchive(
-            "The archive must end with its end record, without a comment or anything behind it:"
-            " it is cut off, or something was appended."
-        )
-    _, disk, first_disk, disk_count, count, size, offset, comment = END_RECORD.unpack_from(
-        data, end
-    )
-    if comment:
-        raise InvalidArchive("The archive must have no comment.")
+    end = _find_end(data)
+    _, disk, first_disk, disk_count, count, size, offset, _ = END_RECORD.unpack_from(data, end)
     if count == _ZIP64_COUNT or _ZIP64_SIZE in (size, offset):
         raise InvalidArchive("The archive must not have 64-bit sizes (zip64).")
     if disk or first_disk or disk_count != count:
@@ -154,12 +174,10 @@ def _find_directory(data: bytes) -> tuple[int, int]:
         )
     if offset + size != end:
         raise InvalidArchive("The directory of the archive must end where the end record begins.")
-    return offset, count
+    return offset, end, count
 
 
-def _read_directory(data: bytes) -> Iterator[_Entry]:
-    position, count = _find_directory(data)
-    end = len(data) - END_RECORD.size
+def _read_directory(data: bytes, position: int, end: int, count: int) -> Iterator[_Entry]:
     total = 0
     for number in range(1, count + 1):
         if position + DIRECTORY_HEADER.size > end:
@@ -269,12 +287,10 @@ def _check_names(entries: Sequence[_Entry]) -> None:
                 raise entry.refuse(f"must not be inside {_show(above.path)}, which is a file")
 
 
-def _find_contents(data: bytes, entries: Sequence[_Entry]) -> list[int]:
+def _find_contents(data: bytes, entries: Sequence[_Entry], directory: int) -> list[int]:
     """Check that the entries lie in a row; return where the content of each begins."""
     starts: dict[int, int] = {}
-    end_of_all = len(data) - END_RECORD.size
     ordered = sorted(range(len(entries)), key=lambda index: entries[index].offset)
-    directory = END_RECORD.unpack_from(data, end_of_all)[6]
     position = 0
     for place, index in enumerate(ordered):
         entry = entries[index]
