@@ -198,6 +198,8 @@ def accepted() -> dict[str, bytes]:
                 replace(TOP, name=b"demo/toolset.yaml"),
                 replace(tool, name=b"demo/tools/a.py"),
                 finder,
+                Entry(b".DS_Store", b"\0\0\0\1Bud1"),
+                Entry(b"demo/tools/.DS_Store", b"\0\0\0\1Bud1"),
             ),
         ).write(),
         "comment of the archive": Archive((TOP, tool), comment=b"made by hand, 2026").write(),

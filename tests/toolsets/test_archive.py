@@ -26,6 +26,7 @@ def test_archive_of_a_usual_program_is_read(label: str) -> None:
     assert files["toolset.yaml"] == MANIFEST
     assert files["tools/a.py"] == b"x = 1\n" * 3
     assert not [path for path in files if path.startswith("__MACOSX") or path.endswith("/")]
+    assert not [path for path in files if path.endswith(".DS_Store")]
 
 
 def test_cases_are_many() -> None:

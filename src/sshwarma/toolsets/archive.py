@@ -38,6 +38,9 @@ FINDER_FOLDER: Final = "__MACOSX"
 """A folder that the Finder of macOS adds to archives: attributes of the other files, which nobody
 asks for."""
 
+FINDER_FILE: Final = ".DS_Store"
+"""A file that the Finder keeps in each folder that it has shown: how it looks there."""
+
 LOCAL_HEADER: Final = struct.Struct("<4s5H3I2H")
 DIRECTORY_HEADER: Final = struct.Struct("<4s6H3I5H2I")
 END_RECORD: Final = struct.Struct("<4s4H2IH")
@@ -364,7 +367,11 @@ def _unpack(data: bytes, entry: _Entry, start: int) -> bytes | None:
 
 def _strip_top_folder(files: dict[str, bytes]) -> dict[str, bytes]:
     """Return paths below the one top folder, if the manifest is only there."""
-    kept = {path: data for path, data in files.items() if path.split("/")[0] != FINDER_FOLDER}
+    kept = {
+        path: data
+        for path, data in files.items()
+        if path.split("/")[0] != FINDER_FOLDER and path.split("/")[-1] != FINDER_FILE
+    }
     tops = {path.partition("/")[0] for path in kept}
     top = f"{next(iter(tops), '')}/"
     if len(tops) != 1 or f"{top}{MANIFEST_PATH}" not in kept:
