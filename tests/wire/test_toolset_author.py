@@ -66,3 +66,19 @@ def test_export_says_which_variables_must_be_set(ann: Person, name: Callable[[st
     assert ann.json(f"toolset export --json {kit_id}")["variables"] == [
         {"name": "SRV_ARG_3", "place": "mcp_servers[0].args[2]"}
     ]
+
+
+def test_call_whose_files_are_too_many_fails(ann: Person, name: Callable[[str], str]) -> None:
+    files = kit(name("kit"), functions=("fill",))
+    files["tools/kit.py"] = (
+        "def fill(workspace):\n"
+        "    for number in range(10_001):\n"
+        "        (workspace / str(number)).touch()\n"
+        "    return 'filled'\n"
+    )
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    ann.does(f"equip room {name('kit')}:*")
+    failed = ann.run(f"run {name('kit')}:fill")
+    said = failed.out + failed.err
+    assert failed.status == 1 and "✗" in said and "filled" in said
+    assert "were not kept: it has too many files" in said

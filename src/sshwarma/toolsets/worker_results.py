@@ -108,8 +108,14 @@ def read_steps(answer: WorkerAnswer) -> list[tuple[str, int]]:
 def make_result(
     text: str, value: Any, printed: tuple[str, ...], files: RunFiles, *, is_error: bool
 ) -> ToolResult:
-    """Return a result of a text and a value, with what changed of the files."""
+    """Return a result of a text and a value, with what changed of the files.
+
+    It is an error if its changes were not kept: what it says that it wrote is not there.
+    """
     notes = "\n".join(describe_files(files))
     return ToolResult(
-        "\n".join(filter(None, (text, notes))), value, is_error=is_error, printed_lines=printed
+        "\n".join(filter(None, (text, notes))),
+        value,
+        is_error=is_error or bool(files.problem),
+        printed_lines=printed,
     )
