@@ -15,7 +15,7 @@ from sshwarma.cli.invocation import (
 from sshwarma.cli.printed_lines import align_columns, print_lines
 from sshwarma.cli.times import draw_time
 from sshwarma.common.exit_status import EXIT_OK
-from sshwarma.common.limits import DEFAULT_INVITE_HOURS
+from sshwarma.common.limits import DEFAULT_INVITE_HOURS, MAX_INVITE_HOURS
 
 GIVEN: Final = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
@@ -30,7 +30,7 @@ GIVEN: Final = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 )
 @click.option(
     "--hours",
-    type=float,
+    type=click.FloatRange(0, MAX_INVITE_HOURS, min_open=True),
     default=DEFAULT_INVITE_HOURS,
     show_default=True,
     help="Hours until the code expires.",

@@ -13,6 +13,7 @@ from sshwarma.cli.file_argument import FileArgument, check_ends
 from sshwarma.cli.invocation import ROLES, Invocation, with_invocation
 from sshwarma.cli.printed_lines import align_columns
 from sshwarma.cli.times import draw_life, draw_time
+from sshwarma.common.limits import MAX_TOKEN_DAYS
 
 
 class _Lifetime(click.ParamType[float | str]):
@@ -24,7 +25,8 @@ class _Lifetime(click.ParamType[float | str]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float | str:
-        return value if value == "never" else float(click.FLOAT.convert(value, param, ctx))
+        days = click.FloatRange(0, MAX_TOKEN_DAYS, min_open=True)
+        return value if value == "never" else float(days.convert(value, param, ctx))
 
 
 @click.group()

@@ -7,6 +7,7 @@ import click
 from sshwarma.cli.invocation import Invocation, with_invocation
 from sshwarma.cli.printed_lines import align_columns
 from sshwarma.cli.times import draw_life
+from sshwarma.common.limits import MAX_TOKEN_DAYS
 
 
 @click.group()
@@ -17,7 +18,11 @@ def token() -> None:
 @token.command()
 @click.argument("name")
 @click.option("--label", required=True, help="Label to know the token by.")
-@click.option("--days", type=float, help="Lifetime in days (default: until the token is revoked).")
+@click.option(
+    "--days",
+    type=click.FloatRange(0, MAX_TOKEN_DAYS, min_open=True),
+    help="Lifetime in days (default: until the token is revoked).",
+)
 @click.option(
     "--scope",
     type=click.Choice(["read", "act", "build", "approve"]),
