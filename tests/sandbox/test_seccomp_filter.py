@@ -1,4 +1,4 @@
-"""The filter answers as meant, by a reading of its own of the program, on each kind of machine."""
+"""The filter answers as meant on each kind of machine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def ask(machine: str, call: str, *arguments: int) -> int:
 
 @MACHINES
 def test_no_filter_can_be_added(machine: str) -> None:
-    """Filters are memory of nobody, and freeing thousands at once can block the kernel."""
+    """To free thousands of filters at once can block the kernel."""
     assert ask(machine, "seccomp", 1) == errno.ENOSYS
     assert ask(machine, "prctl", 22, 2) == errno.EINVAL
 

@@ -1,4 +1,4 @@
-"""What the author of a toolset meets: plans, files that are not kept, broken folders."""
+"""An author of a toolset: plans, files that are not kept, broken folders."""
 
 from __future__ import annotations
 

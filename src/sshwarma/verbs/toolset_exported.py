@@ -13,7 +13,7 @@ from sshwarma.world.reader import Reader
 
 @dataclass(frozen=True, slots=True)
 class ToolsetVariable:
-    """A variable in place of a value that may be a secret; `place` is where it stands."""
+    """A variable that stands at a place, for a value that may be a secret."""
 
     name: str
     place: str

@@ -71,7 +71,7 @@ class FilesMoved:
 
 
 def remember_files(tx: Change, workspaces: Workspaces, room_id: str) -> None:
-    """Remember the version that the files have where the conversation is going to be left."""
+    """Remember the version of the files at the end of the conversation."""
     head = turns.read_head(tx.conn, room_id)
     if head is None:
         return
@@ -82,7 +82,7 @@ def remember_files(tx: Change, workspaces: Workspaces, room_id: str) -> None:
 
 
 def forget_files(tx: Change, turn: Turn) -> None:
-    """Forget what `remember_files` has of branches with a turn that is dropped or restored."""
+    """Forget the versions at branches with a turn that is dropped or restored."""
     if left := _read_left(tx.conn, turn.room_id):
         concerned = turns.read_descendant_ids(tx.conn, turn)
         left = {one: version for one, version in left.items() if one not in concerned}
@@ -90,7 +90,7 @@ def forget_files(tx: Change, turn: Turn) -> None:
 
 
 def return_files(tx: Change, workspaces: Workspaces, room_id: str) -> FilesMoved | None:
-    """Give the files the version that they had when this end of the conversation was left.
+    """Give the files the version of when this end of the conversation was left.
 
     Returns:
         What has changed; None if it is not known: then `move_files` is to be used.
