@@ -392,14 +392,6 @@ FROM things AS server JOIN things AS kit ON kit.id = server.parent_id
 WHERE server.kind = 'mcp' AND kit.kind = 'toolset'
   AND server.deleted_at IS NULL AND kit.deleted_at IS NULL;
 
-CREATE VIEW chats AS
-SELECT room.id AS id,
-       room.name AS name,
-       CAST(json_extract(room.metadata, '$.active_leaf') AS TEXT) AS active_leaf_message_id,
-       CAST(json_extract(room.metadata, '$.active_manifest_id') AS TEXT) AS active_manifest_id,
-       CAST(strftime('%Y-%m-%dT%H:%M:%SZ', room.created_at / 1000, 'unixepoch') AS TEXT) AS created_at
-FROM things AS room WHERE room.kind = 'room' AND room.deleted_at IS NULL;
-
 CREATE VIEW projects AS
 SELECT project.id AS project_id,
        project.name AS name,
@@ -519,7 +511,27 @@ CREATE TABLE git_authors (
 	CONSTRAINT fk_git_authors_agent_id FOREIGN KEY(agent_id) REFERENCES things (id)
 );
 
-INSERT INTO "alembic_version" VALUES('0015');
+CREATE VIEW chats AS
+SELECT room.id AS id,
+       room.name AS name,
+       CAST((
+           WITH RECURSIVE above(id, parent_id, status, depth) AS (
+               SELECT turns.id, turns.parent_turn_id, turns.status, 0 FROM turns
+               WHERE turns.id = json_extract(room.metadata, '$.active_leaf')
+               UNION ALL
+               SELECT turns.id, turns.parent_turn_id, turns.status, above.depth + 1
+               FROM turns JOIN above ON turns.id = above.parent_id
+               WHERE above.status = 'dropped'
+           )
+           SELECT above.id FROM above WHERE above.status <> 'dropped'
+           ORDER BY above.depth LIMIT 1
+       ) AS TEXT) AS active_leaf_message_id,
+       CAST(json_extract(room.metadata, '$.active_manifest_id') AS TEXT) AS active_manifest_id,
+       CAST(strftime('%Y-%m-%dT%H:%M:%SZ', room.created_at / 1000, 'unixepoch') AS TEXT)
+           AS created_at
+FROM things AS room WHERE room.kind = 'room' AND room.deleted_at IS NULL;
+
+INSERT INTO "alembic_version" VALUES('0016');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

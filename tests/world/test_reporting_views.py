@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import insert, text
 
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import calls, rows, things, turns, usage
+from sshwarma.world import calls, drop_turns, rows, things, turns, usage
 from sshwarma.world.rows import TOOL_KINDS
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
@@ -240,7 +240,28 @@ async def test_window_of_a_room_is_five_until_it_is_set(full: World) -> None:
         "home": 5, "lobby": -1,
     }  # fmt: skip
     chat = "SELECT name, active_leaf_message_id, active_manifest_id FROM chats WHERE id = 'lobby'"
-    assert await ask(full, chat) == [("lobby", "m", None)]
+    assert await ask(full, chat) == [("lobby", None, None)]
+
+
+async def test_active_leaf_is_the_newest_turn_that_is_not_dropped(full: World) -> None:
+    asker = full.agents.find("alice").id
+
+    def talk(tx: Change) -> list[str]:
+        made = [turns.open_turn(tx, "lobby", asker, None).id for _ in range(3)]
+        for turn_id in made:
+            turns.close_turn(tx, turn_id, "completed")
+        return made
+
+    leaf = "SELECT active_leaf_message_id FROM chats WHERE id = 'lobby'"
+    before = await ask(full, leaf)
+    made = await full.change(talk)
+    for left in (3, 2, 1, 0):
+        assert await ask(full, leaf) == ([(made[left - 1],)] if left else before)
+        if left:
+            turn = await full.store.read(
+                lambda c, id=made[left - 1]: turns.find_turn(c, "lobby", id)
+            )
+            await full.change(lambda tx, turn=turn: drop_turns.drop_turn(tx, turn))
 
 
 async def test_each_model_has_its_own_state_and_update_time(full: World) -> None:

@@ -10,9 +10,17 @@ import re
 from typing import Final
 
 _SECRET_NAME: Final = re.compile(
-    r"auth(?!or(?!i[sz]))|token|secret|pass|pwd|pin\b|code|cookie|cred|signature|key|salt",
+    r"auth(?!or(?!i[sz]))|token|secret|pass|pwd|code|cookie|cred|signature|key|salt|bearer|session"
+    r"|unseal|jwt|(?:^|[^a-z])(?:pin|pw|otp|totp|mfa|2fa|psk|seed)(?![a-z])",
     re.IGNORECASE,
 )
+_NUMBER_NAME: Final = re.compile(
+    r"(?:^|[^a-z])(?:port|level|timeout|seconds|minutes|hours|days|workers|threads|retries|limit|size"
+    r"|max|min|wait|count|depth|width|height|interval|debug|verbose|version|page|top|batch)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of which a number is no secret; beside any other it may be a code."""
+
 _CHOICE_NAME: Final = re.compile(
     r"(?:^|[_-])(?:mode|level|format|language|locale|encoding|transport|type|style|accept)$",
     re.IGNORECASE,
@@ -20,9 +28,8 @@ _CHOICE_NAME: Final = re.compile(
 _CHOICE: Final = re.compile(r"[a-z]{1,12}(?:[/_-][a-z]{1,12})?")
 """A word that a program offers to choose, such as `fast` or `application/json`."""
 
-_SHORT_OPTION: Final = re.compile(r"-[A-Za-z]")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,5}(?:\.[0-9]{1,3})?")
-_VARIABLE: Final = re.compile(r"\$[A-Z_][A-Z0-9_]{0,63}")
+_VARIABLE: Final = re.compile(r"\$[A-Z][A-Z_]{0,63}")
 _OWN_PATH: Final = re.compile(r"/ts(?:/[a-z_][a-z_.-]{0,30}){0,4}")
 _WORDS: Final = frozenset(
     {
@@ -37,19 +44,18 @@ _WORDS: Final = frozenset(
 def is_plain_value(value: str, name: str) -> bool:
     """Return whether a value is no secret.
 
-    Plain are numbers of up to five digits, words such as `true`, `debug` and `localhost`, folders
-    of the toolset itself, `$VARIABLE`, and words of small letters beside names of choices, such as
-    `fast` beside `--mode`.
+    Plain are numbers beside names such as `port`, words such as `true`, `debug` and `localhost`,
+    folders of the toolset itself, `$VARIABLE`, and words of small letters beside names of choices,
+    such as `fast` beside `--mode`.
 
     Args:
         value: the value.
-        name: of the variable, header or option that it stands beside; after one of one letter,
-            such as `-p`, a number may be a secret.
+        name: of the variable, header or option that it stands beside.
     """
     if _SECRET_NAME.search(name):
         return False
     if _NUMBER.fullmatch(value):
-        return not _SHORT_OPTION.fullmatch(name)
+        return bool(_NUMBER_NAME.search(name))
     if _CHOICE_NAME.search(name) and _CHOICE.fullmatch(value):
         return True
     is_path = _OWN_PATH.fullmatch(value) or _VARIABLE.fullmatch(value)
