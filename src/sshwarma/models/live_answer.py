@@ -34,7 +34,7 @@ class LiveAnswer:
         self._draft = AnswerDraft(world, turn.id)
         self._text_joiner, self._reasoning_joiner = SurrogateJoiner(), SurrogateJoiner()
         self._written = 0  # estimated tokens in total, reasoning included
-        self._running_tools: tuple[ActiveTool, ...] = ()
+        self._running_tools: dict[int, ActiveTool] = {}  # by number in their step
         self._wait_reason = ""  # reason of a wait other than for tools
         self._started_at = time.monotonic()
         self._published_at = 0.0
@@ -71,15 +71,19 @@ class LiveAnswer:
 
     def set_running_tools(self, *tools: str) -> None:
         """Show running tools, by their names; no arguments clear them."""
-        self._running_tools = tuple(map(ActiveTool, tools))
+        self._running_tools = dict(enumerate(map(ActiveTool, tools)))
         self._schedule_publish()
+
+    def hide_tool(self, number: int) -> None:
+        """Show one tool as running no more: it has its result, or was refused."""
+        if self._running_tools.pop(number, None) is not None:
+            self._schedule_publish()
 
     def report_progress(self, number: int, text: str) -> None:
         """Show the progress of one running tool."""
-        if number < len(self._running_tools):
-            running_tools = list(self._running_tools)
-            running_tools[number] = ActiveTool(running_tools[number].name, text)
-            self._running_tools = tuple(running_tools)
+        if number in self._running_tools:
+            tool = self._running_tools[number]
+            self._running_tools[number] = ActiveTool(tool.name, text)
             self._schedule_publish()
 
     def take_text(self) -> str:
@@ -113,7 +117,7 @@ class LiveAnswer:
                 text=text,
                 since=self._started_at,
                 tokens=self._written,
-                active_tools=self._running_tools,
+                active_tools=tuple(self._running_tools.values()),
                 wait_reason=self._wait_reason,
             )
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from sshwarma.common.limits import MAX_CALLS_PER_STEP, MAX_RESULT_CHARACTERS
@@ -46,9 +47,12 @@ class StepCalls:
         calls = await self._fold_unknown(caller, calls)
         refused = calls[MAX_CALLS_PER_STEP:]
         calls = calls[: MAX_CALLS_PER_STEP + 1]
+        # The calls that are made, and so not those that the model asked for.
+        self._live_answer.set_running_tools(*(call.name for call in calls))
         places: list[CallPosition] = []
-        for _ in calls:
-            places.append(CallPosition(self._step, places[-1] if places else None))
+        for number in range(len(calls)):
+            hide = partial(self._live_answer.hide_tool, number)
+            places.append(CallPosition(self._step, places[-1] if places else None, hide))
 
         async def run_call(number: int, call: ToolCall) -> CompletedCall:
             refusal = call.parse_error

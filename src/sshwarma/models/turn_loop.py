@@ -202,7 +202,6 @@ class RunningTurn:
             self._budget.check()
             if self._budget.is_last_step:  # a provider may ignore that it offers no tools
                 raise self._budget.make_end_error()
-            self.live_answer.set_running_tools(*(call.name for call in calls))
             steps += (TurnStep(text, await self._calls.run(self._make_caller(), calls)),)
             self.live_answer.set_running_tools()
 

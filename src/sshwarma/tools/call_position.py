@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 
 class CallPosition:
@@ -12,10 +13,17 @@ class CallPosition:
 
     Attributes:
         step: number of the step of the turn that makes the calls, from 1; None outside a turn.
+        on_result: called when the call has its result, which may wait for others to be recorded.
     """
 
-    def __init__(self, step: int | None = None, before: CallPosition | None = None) -> None:
+    def __init__(
+        self,
+        step: int | None = None,
+        before: CallPosition | None = None,
+        on_result: Callable[[], None] = lambda: None,
+    ) -> None:
         self.step = step
+        self.on_result = on_result
         self._before = before
         self._recorded = asyncio.Event()
         self._ended = asyncio.Event()
@@ -30,7 +38,8 @@ class CallPosition:
         self._recorded.set()
 
     async def wait_to_end(self) -> None:
-        """Wait until the result of the previous call is recorded."""
+        """Wait, with a result, until that of the previous call is recorded."""
+        self.on_result()
         if self._before is not None:
             await self._before._ended.wait()
 
