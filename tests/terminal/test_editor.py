@@ -132,6 +132,14 @@ def test_key_of_a_line_submits_it_only_where_nothing_is_typed(vi: bool) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("vi", [False, True])
+def test_key_of_a_denial_leaves_room_for_the_reason(vi: bool) -> None:
+    editor = Editor(vi=vi)
+    assert press(editor, ":f9") is EditorAction.DRAW
+    assert press(editor, "too late", ":enter") is EditorAction.SUBMIT
+    assert editor.take_submitted() == "/deny too late"
+
+
 def test_escape_and_letter_in_one_packet_is_a_vi_command() -> None:
     editor = Editor(vi=True)
     press(editor, "one two", ":m-b")

@@ -108,7 +108,7 @@ def test_keys_are_offered_for_the_only_question(
     screen.press("f8")
     screen.wait_for(f"Several calls wait here: {both}.")  # and how, on the next line
     screen.wait_for(f" one: /allow {first}")
-    screen.press("f9")
+    screen.press("f9", "enter")
     screen.wait_for(f" one: /deny --number {first}")
     ann.does(f"allow {first + 1}", f"deny {first}")
     assert "two" in calls[1].communicate()[0]

@@ -198,13 +198,16 @@ class Editor:
                 return EditorAction.BELL
         return EditorAction.SUBMIT
 
-    def _submit_line(self, text: str) -> EditorAction:
-        """Submit a line that a key stands for, unless something is typed."""
+    def _take_line(self, text: str) -> EditorAction:
+        """Take the line that a key stands for, unless something is typed.
+
+        A line that ends with a blank is begun, to be completed; any other is submitted.
+        """
         if self.buffer.text:
-            self.notice = f"the key stands for {text}, and only where nothing is typed"
+            self.notice = f"the key stands for {text.strip()}, and only where nothing is typed"
             return EditorAction.BELL
-        self.buffer.set(text)
-        return EditorAction.SUBMIT
+        self.prefill(text)
+        return EditorAction.DRAW if text.endswith(" ") else EditorAction.SUBMIT
 
     def _newline(self) -> EditorAction:
         return self._insert("\n")
@@ -295,8 +298,8 @@ def _act_binding(act: EditorAction) -> Callable[[Editor], EditorAction]:
 
 
 def _line_binding(text: str) -> Callable[[Editor], EditorAction]:
-    """Return a binding that submits a line."""
-    return lambda editor: editor._submit_line(text)
+    """Return a binding that takes a line as if it was typed."""
+    return lambda editor: editor._take_line(text)
 
 
 _LEFT: Final = _move_binding(Buffer.left)
@@ -320,6 +323,6 @@ _BINDINGS: Final[dict[str, Callable[[Editor], EditorAction]]] = {
     "c-y": Editor._yank, "c-t": Editor._transpose, "c-_": Editor._undo,
     "enter": Editor._enter, "m-enter": Editor._newline, "s-enter": Editor._newline,
     "c-r": Editor._begin_search, "c-c": Editor._interrupt,
-    "f8": _line_binding("/allow"), "f9": _line_binding("/deny"),
+    "f8": _line_binding("/allow"), "f9": _line_binding("/deny "),
     "tab": _act_binding(EditorAction.COMPLETE), "c-l": _act_binding(EditorAction.REPAINT),
 }  # fmt: skip

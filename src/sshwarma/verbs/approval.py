@@ -167,6 +167,10 @@ async def deny(
 
     Needs the build right in the room where it waits. The model reads the reason.
 
+    For people:
+        F9 begins this line: type why, or nothing, and Enter. F8 is /allow at once. Both are for
+        the only call that waits.
+
     Args:
         why: the reason; the number may stand before it.
         number: its number, as the question says it (default: the only one that waits here).
