@@ -19,7 +19,7 @@ from sshwarma.tools.approvals import (
     shorten_reason,
     write_arguments,
 )
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.log_rows import cut_long_text, draw_arguments
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, view
@@ -31,15 +31,24 @@ from sshwarma.world.world import World
 
 
 async def complete_approvals(request: CompletionRequest) -> list[Option]:
-    """List the numbers of the calls that wait here, with their tools."""
+    """List the numbers of the calls that wait here, with their tools and who asks."""
     caller = request.caller
     waiting = services_of(caller).tools.approvals.list_in(caller.room_id)
-    return [(str(one.number), one.tool) for one in waiting]
+    return [
+        (str(one.number), f"{one.tool} for {_name_caller(caller.world, one)}") for one in waiting
+    ]
+
+
+async def complete_denial(request: CompletionRequest) -> list[Option]:
+    """List the numbers that may stand before a reason; the reason is free text."""
+    return [] if request.given else await complete_approvals(request)
 
 
 Number: TypeAlias = Annotated[
     int, Arg("number", complete=complete_approvals), Field(ge=1, le=MAX_EXACT_INTEGER)
 ]
+
+Reason: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_denial)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +170,7 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
     scope=TokenScope.APPROVE,
 )
 async def deny(
-    caller: Caller, why: Text | None = None, *, number: Number | None = None
+    caller: Caller, why: Reason | None = None, *, number: Number | None = None
 ) -> Confirmation:
     """Deny a call that waits for an approval.
 
