@@ -256,6 +256,7 @@ def test_one_key_answers_for_the_call_that_waits(house: Server, ann: Person, nam
     hers, his = ann.sit(room=room), bob.sit(room=room)
     his.enter("@qwen run echo hi > made; ls")
     hers.wait_for("(F8), or /deny")
+    his.wait_for("Owners and builders of the room answer this")
     his.press("f8")
     his.wait_for("needs the build right")
     hers.type("typed")

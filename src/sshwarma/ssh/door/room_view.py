@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.live_answers import AnswerWatcher, LiveAnswerView
+from sshwarma.ssh.door.question_hint import is_question_for_others, say_who_answers
 from sshwarma.ssh.door.status_line import StatusWatcher
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.terminal import Terminal
@@ -97,8 +98,8 @@ class RoomView(AnswerWatcher, StatusWatcher):
             return
         # No await between reading the tail and subscribing: no row is missed or printed twice.
         self._unsubscribe = world.bus.on_room(room_id, self.on_room_event)
-        self._print_rows(self._select_last(recent, count))
         self._context.status_lines.watch(room, self)
+        self._print_rows(self._select_last(recent, count))
         self._context.live_answers.watch(room_id, self)
 
     def leave(self) -> None:
@@ -141,7 +142,13 @@ class RoomView(AnswerWatcher, StatusWatcher):
         """Print recent rows with their times."""
         reading = replace(self._row_options, timestamps=True)
         for row in rows:
-            self._terminal.print(draw_row(row, self._world.agents, self._agent_id, reading))
+            view = draw_row(row, self._world.agents, self._agent_id, reading)
+            self._terminal.print(say_who_answers(view) if self._is_for_others(row) else view)
+
+    def _is_for_others(self, row: Row) -> bool:
+        """Return whether a row is a question that this agent may not answer."""
+        room = self._context.status_lines.find_room(self.room_id)
+        return is_question_for_others(row, self._world.agents.get(self._agent_id), room)
 
     # New rows
 
@@ -158,10 +165,12 @@ class RoomView(AnswerWatcher, StatusWatcher):
         is_mention = not is_own and "@" in row.content and self._is_mentioned(row.content)
         own_view = is_own or is_mention or row.kind == "tell"
         viewer_id = self._agent_id if own_view else None
-        key = (viewer_id, self._row_options)
+        is_for_others = self._is_for_others(row)
+        key = (viewer_id, self._row_options, is_for_others)
         view = event.view_cache.get(key)
         if view is None:
             view = draw_row(row, self._world.agents, viewer_id, self._row_options)
+            view = say_who_answers(view) if is_for_others else view
             event.view_cache[key] = view
         assert isinstance(view, Block)  # noqa: S101 - only this method puts something there
         if view.lines:

@@ -35,14 +35,20 @@ class StatusLines:
         self._world = world
         self._in_background = in_background
         self._watchers: dict[str, set[StatusWatcher]] = {}
+        self._rooms: dict[str, Room] = {}  # those that are watched, as they were shown last
         self._changed: set[str] = set()
         self._timer: asyncio.TimerHandle | None = None
         world.bus.on_event(PresenceChanged, self._on_room_changed)
         world.bus.on_event(WorldChanged, self._on_room_changed)
 
+    def find_room(self, room_id: str) -> Room | None:
+        """Return a room that is watched, as it was at most a moment ago."""
+        return self._rooms.get(room_id)
+
     def watch(self, room: Room, watcher: StatusWatcher) -> None:
         """Show a room's prompt and status to a watcher, now and after each change."""
         self._watchers.setdefault(room.id, set()).add(watcher)
+        self._rooms[room.id] = room
         watcher.show_room(*self._draw_status(room))
 
     def unwatch(self, room_id: str, watcher: StatusWatcher) -> None:
@@ -51,6 +57,7 @@ class StatusLines:
         watchers.discard(watcher)
         if not watchers:
             self._watchers.pop(room_id, None)
+            self._rooms.pop(room_id, None)
 
     def _on_room_changed(self, event: PresenceChanged | WorldChanged) -> None:
         if event.room_id in self._watchers:
@@ -72,6 +79,8 @@ class StatusLines:
             room = await self._world.room(room_id)
         except NotFound:
             return  # the room is being deleted and its people are moved out
+        if room_id in self._watchers:
+            self._rooms[room_id] = room
         prompt, status = self._draw_status(room)
         for watcher in list(self._watchers.get(room_id, ())):
             watcher.show_room(prompt, status)
