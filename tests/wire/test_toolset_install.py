@@ -187,7 +187,7 @@ def test_linked_folder_is_installed_again_when_it_changes(
     assert all("something" in answer.result().out for answer in answers)
     write_folder(tmp_path, {"tools/kit.py": "broken ("})
     failed = ann.run(f"run {kit_id}:ask")
-    assert failed.status == 2 and "SyntaxError" in failed.err
+    assert failed.status == 1 and "SyntaxError" in failed.out + failed.err
     write_folder(tmp_path, kit(kit_id, "2.0", functions=("ask", "fail")))
     assert "nothing" in ann.does(f"run {kit_id}:ask")
     ann.does(f"equip room {kit_id}:fail")

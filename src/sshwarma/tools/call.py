@@ -21,6 +21,7 @@ from sshwarma.tools.call_checks import (
     explain_off_switch,
     find_switch,
     find_unequipped_tool,
+    keep_fitting,
     read_error_text,
     suggest_equipping,
     suggest_switch_on,
@@ -55,6 +56,7 @@ class _CheckedCall:
     arguments: dict[str, Any]
     outcome: Thing | WorldError
     is_private: bool = False  # the log shows neither its arguments nor its result
+    is_failure: bool = False  # a refusal by the tool as it is now, which is recorded
 
 
 class Tools:
@@ -96,8 +98,8 @@ class Tools:
         Raises:
             Forbidden: if the caller may not be or talk in the room, or is removed from it.
             WorldError: if the caller does not have the tool, it is unavailable, or the arguments do
-                not fit; nothing is recorded. In a turn that is recorded too, and returned as a
-                CallOutcome.
+                not fit; nothing is recorded. In a turn that is recorded too, and so is a
+                toolset that broke; then a CallOutcome is returned.
         """
         # People stop a turn or a call as a whole, and not what is called within.
         work = name if turn_id is None and caller.call_stack is None else ""
@@ -132,8 +134,9 @@ class Tools:
             turn_id, parent_row_id = turn_id or stack.turn_id, parent_row_id or stack.row_id
         checked_call = await self._check_call(caller, name, arguments, refusal)
         request.work = request.work and checked_call.tool
-        if isinstance(checked_call.outcome, WorldError) and turn_id is None:
-            raise checked_call.outcome
+        refused = checked_call.outcome
+        if isinstance(refused, WorldError) and not (turn_id or checked_call.is_failure):
+            raise refused
         if stack is not None and stack.is_trial:
             return await self._run_in_trial(caller, checked_call)
         place = place or CallPosition()
@@ -202,9 +205,14 @@ class Tools:
                 raise Invalid(refusal)
             tool = (await self.find(caller, name)).thing
             provider = self._provider_of(tool)
-            if provider is not None and await provider.refresh_tool(caller, tool):
-                tool = (await self.find(caller, name)).thing
             count_nested_call(caller.call_stack, tool.label)
+            try:
+                is_changed = provider is not None and await provider.refresh_tool(caller, tool)
+            except WorldError as error:
+                hides = is_private_call(tool, arguments, is_refused=True)
+                return _CheckedCall(tool.label, keep_fitting(tool, arguments), error, hides, True)
+            if is_changed:
+                tool = (await self.find(caller, name)).thing
             values = check_arguments(tool, arguments, caller.reader)
             return _CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))
         except WorldError as error:

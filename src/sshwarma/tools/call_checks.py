@@ -11,13 +11,14 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_CALL_DEPTH, MAX_NESTED_CALLS
 from sshwarma.terminal.escape import escape_lines
+from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.names import find_spelled
 from sshwarma.world import things
 from sshwarma.world.access import VISITOR_RIGHTS, Right, missing_role_error
 from sshwarma.world.call_stack import CallStack
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
-from sshwarma.world.errors import Forbidden, NotFound, Unavailable, WorldError
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import AncestorCache, LoadoutItem, OffSwitch, find_off_switch
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
@@ -33,6 +34,17 @@ def find_unequipped_tool(
     if tool is None:
         return None
     return tool if all(map(is_open, things.read_ancestors(conn, tool.id))) else None
+
+
+def keep_fitting(tool: Thing, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments for the record of a call that fails before it runs.
+
+    None of them, if they do not fit the tool as it was: they may be of any size.
+    """
+    try:
+        return check_arguments(tool, arguments)
+    except Invalid:
+        return {}
 
 
 async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
