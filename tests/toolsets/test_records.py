@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import delete
 
 from sshwarma.mcp.client import server_records
+from sshwarma.mcp.client.bundled_servers import BundledServers
 from sshwarma.mcp.client.link import ServerInfo
 from sshwarma.mcp.client.listing_records import publish_listing
 from sshwarma.mcp.client.sanitize import sanitize_listing
@@ -18,6 +19,7 @@ from sshwarma.toolsets.manifest_reading import check_manifest
 from sshwarma.toolsets.servers import read_servers
 from sshwarma.world import overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.overrides import Override
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
@@ -165,3 +167,40 @@ async def test_confirmation_of_a_server_ends_with_the_next_version(kit: Kit) -> 
     assert (await kit.connect()).metadata[overrides.CONFIRM_KEY]
     await kit.install(server={})
     assert not (await kit.connect()).metadata.get(overrides.CONFIRM_KEY)
+
+
+@pytest.mark.parametrize("taken", ["workspace", "lobby", "room"])
+async def test_id_that_is_taken_is_named_with_field_and_line(world: World, taken: str) -> None:
+    text = f'manifest_version: "1"\nname: Kit\nid: {taken}\nversion: "1"\n'
+    bundle = read_bundle({"toolset.yaml": text.encode()})
+
+    def work(tx: Change) -> None:
+        records.install_toolset(
+            tx, bundle, [], tree="", packages="", source=("zip", ""), by="system"
+        )
+
+    with pytest.raises((Invalid, Conflict), match=rf"toolset.yaml: id: .*{taken}.* \(line 3\)\."):
+        await world.change(work)
+
+
+@pytest.mark.parametrize("taken", ["sshwarma", "lobby"])
+async def test_server_whose_name_is_taken_is_named_with_its_line(
+    world: World, alice: Someone, taken: str
+) -> None:
+    text = (
+        'manifest_version: "1"\nname: Kit\nid: kit\nversion: "1"\nmcp_servers:\n'
+        f"  - id: free\n    command: x\n  - id: {taken}\n    command: x\n"
+    )
+    bundle = read_bundle({"toolset.yaml": text.encode()})
+    servers = BundledServers(world, None)  # type: ignore[arg-type]
+
+    def work(tx: Change) -> None:
+        space, _ = records.install_toolset(
+            tx, bundle, [], tree="", packages="", source=("zip", ""), by=alice.id
+        )
+        known = read_servers(bundle.manifest)
+        servers.declare(tx, space, known, alice.id, bundle.describe_problem)
+
+    said = rf"toolset.yaml: mcp_servers\[1\]\.id: {taken} is already the name of .* \(line 8\)\."
+    with pytest.raises(Conflict, match=said):
+        await world.change(work)

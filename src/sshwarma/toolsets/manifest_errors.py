@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -13,7 +14,7 @@ from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.settings.errors import describe_value_error
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Conflict, Invalid
 
 _SECRET_FIELDS: Final = frozenset({"env", "headers", "args", "url", "command"})
 """Fields with values that may be keys: a refusal does not repeat them."""
@@ -64,6 +65,25 @@ def problems_error(
 def add_line(problem: str, number: int | None) -> str:
     """Return a problem with the number of its line, if that is known."""
     return problem if number is None else f"{problem} (line {number})"
+
+
+@contextlib.contextmanager
+def naming_place(describe: Callable[[str], str], place: str) -> Iterator[None]:
+    """Let refusals of the world say which field of the manifest they are about.
+
+    Args:
+        describe: adds its file and line to a problem of a field.
+        place: the field, as `format_place` writes it.
+
+    Raises:
+        Invalid, Conflict: in place of one that was raised.
+    """
+    try:
+        yield
+    except (Invalid, Conflict) as error:
+        problem = describe(f"{place}: {error.message.removesuffix('.')}")
+        kind = Invalid if isinstance(error, Invalid) else Conflict
+        raise kind(f"{problem}.", hint=error.hints) from error
 
 
 def describe_problems(

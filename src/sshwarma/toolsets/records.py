@@ -15,6 +15,7 @@ from sshwarma.common.times import format_iso
 from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.toolsets.bundle import Bundle, BundleFile
 from sshwarma.toolsets.manifest import ToolsetManifest
+from sshwarma.toolsets.manifest_errors import naming_place
 from sshwarma.toolsets.manifest_reading import EffectiveOverride, list_overrides
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
@@ -90,6 +91,16 @@ def read_files(conn: Connection, toolset_id: str) -> list[StoredFile]:
     return [StoredFile(*row) for row in conn.execute(query.order_by(columns.path))]
 
 
+def check_bundle_id(conn: Connection, bundle: Bundle) -> Thing | None:
+    """Return what has the id of a bundle now.
+
+    Raises:
+        Invalid, Conflict: as `check_toolset_id`, with the field and its line.
+    """
+    with naming_place(bundle.describe_problem, "id"):
+        return check_toolset_id(conn, bundle.manifest.id)
+
+
 def check_toolset_id(conn: Connection, toolset_id: str) -> Thing | None:
     """Return what has the id of a toolset now.
 
@@ -127,10 +138,11 @@ def install_toolset(
         Conflict: if a namespace that is no toolset, or something else, has its id.
     """
     manifest = bundle.manifest
-    known = check_toolset_id(tx.conn, manifest.id)
+    known = check_bundle_id(tx.conn, bundle)
     is_new = known is None or known.deleted_at is not None
     if is_new:
-        known = namespaces.create_namespace(tx, manifest.id, by, manifest.description)
+        with naming_place(bundle.describe_problem, "id"):
+            known = namespaces.create_namespace(tx, manifest.id, by, manifest.description)
     assert known is not None  # noqa: S101 - for mypy
     before = {} if is_new else _read_overrides_before(known)
     metadata = {

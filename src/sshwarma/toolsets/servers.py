@@ -38,9 +38,17 @@ class ServerConnections(Protocol):
     """Declares the servers of toolsets and connects them."""
 
     def declare(
-        self, tx: Change, space: Thing, servers: Sequence[DeclaredServer], created_by: str
+        self,
+        tx: Change,
+        space: Thing,
+        servers: Sequence[DeclaredServer],
+        created_by: str,
+        describe: Callable[[str], str] = str,
     ) -> None:
-        """Make these the servers of a toolset, in the change that installs it."""
+        """Make these the servers of a toolset, in the change that installs it.
+
+        `describe` adds its file and line to a problem of a field of the manifest.
+        """
 
     def remove(self, tx: Change, space: Thing) -> None:
         """Remove the servers of a toolset, in the change that uninstalls it."""

@@ -30,7 +30,7 @@ from sshwarma.toolsets.records import (
     PACKAGES_KEY,
     TREE_KEY,
     ToolInfo,
-    check_toolset_id,
+    check_bundle_id,
     install_toolset,
     uninstall_toolset,
 )
@@ -55,12 +55,7 @@ from sshwarma.toolsets.worker_process import (
     list_tools,
     no_sandbox_error,
 )
-from sshwarma.toolsets.worker_results import (
-    make_result,
-    read_result,
-    read_steps,
-    read_tools,
-)
+from sshwarma.toolsets.worker_results import make_result, read_result, read_steps, read_tools
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
 from sshwarma.world.access import Right
@@ -177,7 +172,7 @@ class Toolsets(ToolProvider):
             space, _ = install_toolset(
                 tx, bundle, tools, tree=tree, packages=packages, source=source, by=caller.agent.id
             )
-            self._servers.declare(tx, space, servers, caller.agent.id)
+            self._servers.declare(tx, space, servers, caller.agent.id, bundle.describe_problem)
             upgrade = compare(tx.conn, before, manifest.id)
             if seen is None:
                 text = upgrade.describe(space.label, version)
@@ -187,7 +182,7 @@ class Toolsets(ToolProvider):
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
         async with self._use_packages(packages), self._lock.hold(caller):
             # Before anything of it is on the disk or runs.
-            known = await self._world.store.read(lambda conn: check_toolset_id(conn, manifest.id))
+            known = await self._world.store.read(lambda conn: check_bundle_id(conn, bundle))
             if seen is not None:
                 live = known if known is not None and not known.deleted_at else None
                 if live is not None and live.metadata.get(TREE_KEY) == tree:
@@ -284,7 +279,7 @@ class Toolsets(ToolProvider):
         pins = bundle.manifest.requirements
 
         def read(conn: Connection) -> str:
-            space = check_toolset_id(conn, bundle.manifest.id)
+            space = check_bundle_id(conn, bundle)
             known = space.metadata if space is not None and space.deleted_at is None else {}
             is_same = known.get(BUNDLE_KEY, {}).get("requirements") == list(pins)
             return str(known.get(PACKAGES_KEY) or "") if is_same else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -36,8 +36,11 @@ class BundledServers:
         space: Thing,
         servers: Sequence[tuple[McpSettings, Mapping[str, Any]]],
         created_by: str,
+        describe: Callable[[str], str] = str,
     ) -> None:
         """Make these the servers of a toolset, in the change that installs it.
+
+        `describe` adds its file and line to a problem of a field of the manifest.
 
         Raises:
             Conflict: if a name is in use, or there are MAX_MCP_SERVERS servers.
@@ -46,8 +49,12 @@ class BundledServers:
         for server in things.read_children(tx.conn, space.id, "mcp"):
             if server.name not in names:
                 server_records.remove_server(tx, server)
-        for settings, shown in servers:
-            server_records.declare_bundled(tx, settings, space, dict(shown), created_by)
+        for index, (settings, shown) in enumerate(servers):
+            try:
+                server_records.declare_bundled(tx, settings, space, dict(shown), created_by)
+            except Conflict as error:
+                problem = f"mcp_servers[{index}].id: {error.message.removesuffix('.')}"
+                raise Conflict(f"{describe(problem)}.", hint=error.hints) from error
         if servers and len(server_records.list_servers(tx.conn)) > MAX_MCP_SERVERS:
             raise Conflict(f"A world can have at most {MAX_MCP_SERVERS} MCP servers.")
 
