@@ -13,9 +13,11 @@ from sshwarma.mcp.client.bundled_servers import BundledServers
 from sshwarma.mcp.client.link import ServerInfo
 from sshwarma.mcp.client.listing_records import publish_listing
 from sshwarma.mcp.client.sanitize import sanitize_listing
+from sshwarma.tools.provider import ToolResult
 from sshwarma.toolsets import records
 from sshwarma.toolsets.bundle import hash_files, read_bundle
 from sshwarma.toolsets.manifest_reading import check_manifest
+from sshwarma.toolsets.rendered_results import add_render_plan
 from sshwarma.toolsets.servers import read_servers
 from sshwarma.world import overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
@@ -38,7 +40,12 @@ class Kit:
         self.world = world
         self.owner = owner
 
-    async def install(self, *entries: dict[str, Any], server: dict[str, Any] | None = None) -> None:
+    async def install(
+        self,
+        *entries: dict[str, Any],
+        server: dict[str, Any] | None = None,
+        pages: tuple[str, ...] = (),
+    ) -> None:
         """Install a version with these `tool_overrides`."""
         fields = {
             "manifest_version": "1", "id": "kit", "name": "Kit", "version": "1",
@@ -47,7 +54,7 @@ class Kit:
             "mcp_servers": [] if server is None else [{"id": "n9", "command": "x", **server}],
         }  # fmt: skip
         files = {"toolset.yaml": json.dumps(fields).encode(), "tools/kit.py": b"def cut(): ..."}
-        bundle = read_bundle(files)
+        bundle = read_bundle(files | dict.fromkeys(pages, b""))
         tools = [records.ToolInfo("cut", None, "Cuts.", {"type": "object"}, False)]
 
         def work(tx: Change) -> None:
@@ -60,9 +67,11 @@ class Kit:
 
         await self.world.change(work)
 
-    async def connect(self) -> Thing:
+    async def connect(self, schema: dict[str, Any] | None = None) -> Thing:
         """Let the server list a tool `search`; return it with its override."""
-        listing = sanitize_listing([{"name": "search", "inputSchema": {"type": "object"}}], 9)
+        listing = sanitize_listing(
+            [{"name": "search", "inputSchema": schema or {"type": "object"}}], 9
+        )
         await self.world.change(
             lambda tx: publish_listing(
                 tx, "mcp_n9", ServerInfo("1", "n9", "auto", ""), listing, trust=False
@@ -204,3 +213,15 @@ async def test_server_whose_name_is_taken_is_named_with_its_line(
     said = rf"toolset.yaml: mcp_servers\[1\]\.id: {taken} is already the name of .* \(line 8\)\."
     with pytest.raises(Conflict, match=said):
         await world.change(work)
+
+
+async def test_plan_of_a_call_has_the_defaults_of_its_tool(kit: Kit, alice: Someone) -> None:
+    html = {"renderer": "html", "renderer_config": {"artifact": "a.html", "data": "$args.path"}}
+    await kit.install({"tool_id": "n9:search", **html}, server={}, pages=("a.html",))
+    tool = await kit.connect({"type": "object", "properties": {"path": {"default": "out.txt"}}})
+    none: Any = None  # a page is not looked up in the files of a room
+    result = await add_render_plan(none, kit.world, alice.caller, tool, {}, ToolResult("hi"), "hi")
+    assert result.render_plan == {
+        "renderer": "html",
+        "config": {"artifact": "a.html", "data": "out.txt"},
+    }
