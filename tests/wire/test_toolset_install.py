@@ -121,7 +121,8 @@ def test_toolset_that_changed_while_a_call_waited_is_not_run(
             assert ann.run("toolset import", pack(later), "-T").status == 0
         else:
             ann.does(f"toolset disable {kit_id}")
-        assert ann.run("allow").status == 0
+        allowed = ann.run("allow")
+        assert allowed.status == 0 or "No call waits here" in allowed.err, "it is withdrawn"
         said = waits.communicate()[0].decode()
     assert refusal in said
     assert ann.json("files")["count"] == 0

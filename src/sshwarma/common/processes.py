@@ -136,8 +136,12 @@ async def end_process(process: Process, *unread: StreamReader | None) -> None:
 
 
 def end_abruptly(process: Process) -> None:
-    """Kill a process and close its pipes, without waiting for its end."""
-    kill_process(process)
+    """Kill a process and its session, and close its pipes, without waiting for it.
+
+    The others of the session are killed, too, if the process itself has ended.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     abandon_process(process)
 
 

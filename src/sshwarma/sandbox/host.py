@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import platform
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,9 @@ from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
 
 log = structlog.get_logger(__name__)
+
+_MAX_VERSION_BYTES: Final = 1 << 10
+_END_SECONDS: Final = 1.0
 
 PROBE_SECONDS: Final = 10.0
 """Seconds in which bubblewrap must say its version; it takes some milliseconds."""
@@ -293,16 +296,23 @@ async def _read_version(program: Path, syscall_filter: bytes) -> str:
         calls = make_file(stack, syscall_filter)
         behind = ("--ro-bind", os.sep, os.sep, "--seccomp", f"{calls.number}", str(program))
         for options, files in ((behind, (calls.number,)), ((), ())):
+            # A file: one that fails may leave a child, which would keep a pipe open.
+            output = make_file(stack, b"").number
             process = await start_program(
                 *(str(program), *options, "--version"),
-                stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env={}, cwd=os.sep, pass_fds=files,
+                stdin=DEVNULL, stdout=output, stderr=DEVNULL, env={}, cwd=os.sep, pass_fds=files,
+                start_new_session=True,
             )  # fmt: skip
             try:
                 async with asyncio.timeout(PROBE_SECONDS):
-                    printed, _ = await process.communicate()
+                    await process.wait()
             except TimeoutError:
-                end_abruptly(process)
                 raise _StuckError from None
-            if printed:
-                break
-    return printed.decode(errors="replace")
+            finally:
+                end_abruptly(process)
+                with contextlib.suppress(TimeoutError):  # a process that is not stuck ends at once
+                    async with asyncio.timeout(_END_SECONDS):
+                        await process.wait()
+            if printed := os.pread(output, _MAX_VERSION_BYTES, 0):
+                return printed.decode(errors="replace")
+    return ""
