@@ -27,7 +27,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     (["backup", "--json"], "Missing argument 'FILE'.", "sshwarma backup"),
     (["dance", "--json"], "No such command 'dance'.", "sshwarma"),
     (["invite", "--hours", "soon", "--json"],
-     "Invalid value for '--hours': 'soon' is not a valid float.", "sshwarma invite"),
+     "Invalid value for '--hours': 'soon' is not a valid float range.", "sshwarma invite"),
     (["serve", "--bogus", "--json"], "No such option '--bogus'.", "sshwarma serve"),
 ])  # fmt: skip
 def test_wrong_usage_is_json(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +22,41 @@ USER: Final = SandboxUser("ann")
 
 ACCOUNTS: Final = resource_dir("embedded") / "sandbox"
 
+_FILTER_SECONDS: Final = 5.0
+
+_ADD_FILTER: Final = """
+import ctypes, struct, sys
+code = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0x7fff0000))
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+program = Program(1, ctypes.addressof(code))
+prctl = ctypes.CDLL(None).prctl
+sys.exit(prctl(38, 1, 0, 0, 0) or prctl(22, 2, ctypes.byref(program), 0, 0))
+"""
+
+_stuck: list[subprocess.Popen[bytes]] = []
+"""Processes that a stuck kernel does not end: nobody waits for them."""
+
+
+@cache
+def takes_filters() -> bool:
+    """Return whether the kernel takes a filter; one that is stuck never answers."""
+    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", _ADD_FILTER])
+    try:
+        return process.wait(_FILTER_SECONDS) == 0
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _stuck.append(process)
+        return False
+
+
+needs_filters: Final = pytest.mark.skipif(
+    not takes_filters(), reason="needs a kernel that takes filters of system calls"
+)
+
 needs_bubblewrap: Final = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="needs bubblewrap: apt-get install bubblewrap"
+    shutil.which("bwrap") is None or not takes_filters(),
+    reason="needs bubblewrap (apt-get install bubblewrap) and a kernel that takes filters",
 )
 
 

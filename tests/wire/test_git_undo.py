@@ -13,6 +13,7 @@ from support.driver import Person, Server
 from support.driver.fixtures import serving
 from support.driver.script import Script, speaking
 from support.git_client import WITHOUT_GIT, GitClient
+from support.sandboxes import needs_bubblewrap
 
 pytestmark = pytest.mark.skipif(bool(WITHOUT_GIT), reason=WITHOUT_GIT)
 
@@ -73,6 +74,7 @@ def test_undone_version_does_not_return_by_a_push(
     assert git.head(git.clone(room, "again")) == head
 
 
+@needs_bubblewrap
 def test_link_of_the_room_blocks_no_push(ann: Person, tmp_path: Path) -> None:
     git, room = GitClient(ann, tmp_path / "ann"), str(ann.json("files")["room"])
     assert ann.run("shell ln -s /etc/hosts h; echo a > a", b"", "-T").status == 0

@@ -14,6 +14,7 @@ import pytest
 
 from support.driver import Person, Server
 from support.driver.server import PROGRAM
+from support.sandboxes import needs_bubblewrap
 
 PAGE = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -103,6 +104,7 @@ class Reader:
         assert done.status == 0, (words, done.err)
 
 
+@needs_bubblewrap
 def test_commands_of_the_readme_work_on_a_new_world(server: Server) -> None:
     for name in ("alice", "robot"):
         (server.home / f"{name}.pub").write_text(server.stranger(name).public_key + "\n")

@@ -21,6 +21,8 @@ from support.metrics import scrape
 from support.sandboxes import needs_bubblewrap
 from support.waiting import wait_until
 
+pytestmark = needs_bubblewrap
+
 
 def _answers(asked: Asked) -> Iterator[str | dict[str, Any]]:
     """Run the command that the question has after `run`, then say what came of it."""
@@ -324,7 +326,6 @@ def test_caller_who_lost_the_tool_while_it_waited_is_refused(
 
 
 @pytest.mark.process
-@needs_bubblewrap
 def test_files_that_the_server_has_inherited_are_not_open_inside(tmp_path: Path) -> None:
     """A shell or a service manager may leave some open."""
     data_dir, secret = tmp_path / "data", tmp_path / "secret"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.driver.fixtures import homes
-from support.sandboxes import needs_bubblewrap
+from support.sandboxes import needs_bubblewrap, needs_filters
 from support.systemd import SANDBOX, Machine
 from support.waiting import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.soak]
+pytestmark = [pytest.mark.process, pytest.mark.soak, needs_filters]
 
 
 @contextmanager

@@ -18,8 +18,9 @@ from support.driver.fixtures import homes
 from support.driver.installed import POISONED
 from support.driver.server import PROGRAM
 from support.programs import filtered
+from support.sandboxes import needs_filters
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, needs_filters]
 
 UNIT = Path(__file__).parents[2] / "examples" / "sshwarma.service"
 
