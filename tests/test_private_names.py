@@ -26,7 +26,6 @@ SRC = Path(__file__).parent.parent / "src"
 FENCES = {
     "sshwarma.common._asyncio_subprocess": "test_asyncio_subprocess_shape.py",
     "sshwarma.mcp._sdk": "test_sdk_shape.py",
-    "sshwarma.mcp.client._asyncio": "test_asyncio_shape.py",
     "sshwarma.mcp.client.sdk._httpx": "test_httpx_shape.py",
     "sshwarma.ssh.transport._asyncssh": "test_asyncssh_shape.py",
     "sshwarma.web._uvicorn": "test_uvicorn_shape.py",

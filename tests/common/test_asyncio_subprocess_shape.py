@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from sshwarma.common._asyncio_subprocess import STREAM_LIMIT_BYTES, start_by_vfork
+from sshwarma.common._asyncio_subprocess import (
+    STREAM_LIMIT_BYTES,
+    close_process_transport,
+    start_by_vfork,
+)
 
 pytestmark = pytest.mark.process
 
@@ -84,5 +88,31 @@ def test_nothing_stays_open(run: Run) -> None:
         process.stdin.close()
         await process.stdin.wait_closed()
         assert _count_open_files() == before
+
+    run(use())
+
+
+async def _start_by_asyncio(command: tuple[str, ...], *streams: int | None) -> Process:
+    stdin, stdout, stderr = streams
+    return await asyncio.create_subprocess_exec(*command, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+@pytest.mark.parametrize(
+    ("run", "start"),
+    [
+        (uvloop.run, start_by_vfork),
+        (asyncio.run, start_by_vfork),
+        (asyncio.run, _start_by_asyncio),
+    ],
+)
+def test_pipes_of_an_ended_process_are_closed_at_once(run: Run, start: Any) -> None:
+    async def use() -> None:
+        process = await start((sys.executable, "-c", ""), PIPE, None, None)
+        assert process.stdin
+        await process.wait()
+        transport = process._transport
+        assert isinstance(transport, asyncio.SubprocessTransport)
+        close_process_transport(process)
+        assert transport.is_closing()
 
     run(use())

@@ -116,6 +116,8 @@ async def start_by_vfork(
     return Process(transport, protocol, loop)
 
 
-def abandon_process(process: Process) -> None:
-    """Kill a process and close its pipes, without waiting for its end."""
-    process._transport.close()  # type: ignore[attr-defined]
+def close_process_transport(process: Process) -> None:
+    """Close the pipes of a process at once, and kill it if it still runs."""
+    transport = getattr(process, "_transport", None)
+    if isinstance(transport, BaseTransport):
+        transport.close()

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sshwarma.common import spawn
 from sshwarma.common._asyncio_subprocess import (
-    abandon_process,
+    close_process_transport,
     has_process_descriptors,
     start_by_vfork,
 )
@@ -135,6 +135,11 @@ async def end_process(process: Process, *unread: StreamReader | None) -> None:
     await asyncio.gather(process.wait(), *(_discard(stream) for stream in unread if stream))
 
 
+def close_pipes(process: Process) -> None:
+    """Close the pipes of an ended process without waiting for garbage collection."""
+    close_process_transport(process)
+
+
 def end_abruptly(process: Process) -> None:
     """Kill a process and its session, and close its pipes, without waiting for it.
 
@@ -142,7 +147,7 @@ def end_abruptly(process: Process) -> None:
     """
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    abandon_process(process)
+    close_pipes(process)
 
 
 async def _discard(stream: StreamReader) -> None:

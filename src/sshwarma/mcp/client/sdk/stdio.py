@@ -25,10 +25,14 @@ from sshwarma.common.finish import finish
 from sshwarma.common.json_guard import JsonTooLarge
 from sshwarma.common.limits import MAX_JUNK_LINES, MAX_SERVER_MESSAGE_BYTES
 from sshwarma.common.messages import with_limit
-from sshwarma.common.processes import TERMINATE_TIMEOUT_SECONDS, launcher_command, start_program
+from sshwarma.common.processes import (
+    TERMINATE_TIMEOUT_SECONDS,
+    close_pipes,
+    launcher_command,
+    start_program,
+)
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import KIB, MIB
-from sshwarma.mcp.client._asyncio import close_process_transport
 from sshwarma.mcp.client.log_buffer import LogBuffer
 from sshwarma.mcp.client.sdk.deep_messages import EDGE_BYTES, DeepMessageReader, refuse_message
 from sshwarma.mcp.client.shebang import find_missing_interpreter
@@ -177,7 +181,7 @@ class _RunningProgram:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._from_program.close()
         self._to_program.close()
-        close_process_transport(self._process)
+        close_pipes(self._process)
 
 
 async def _start_program(
