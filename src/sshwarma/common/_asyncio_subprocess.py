@@ -20,7 +20,9 @@ from typing import Any, Final
 
 from typing_extensions import override
 
-STREAM_LIMIT_BYTES: Final = 1 << 16
+from sshwarma.common.units import KIB
+
+STREAM_LIMIT_BYTES: Final = 64 * KIB
 """Bytes of an output that are read ahead: asyncio's own default."""
 
 

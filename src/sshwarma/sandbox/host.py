@@ -18,6 +18,7 @@ import structlog
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
 from sshwarma.common.processes import end_abruptly, start_program
+from sshwarma.common.units import KIB
 from sshwarma.sandbox.bubblewrap import (
     SandboxObstacle,
     check_version,
@@ -33,7 +34,7 @@ from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
 
 log = structlog.get_logger(__name__)
 
-_MAX_VERSION_BYTES: Final = 1 << 10
+_MAX_VERSION_BYTES: Final = KIB
 _END_SECONDS: Final = 1.0
 
 PROBE_SECONDS: Final = 10.0
