@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shlex
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from sshwarma.admin import control_client, data_dir_owner
+from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
+from sshwarma.admin.doctor_server import ask_server
 from sshwarma.admin.scheduled_backups import BackupDirectory, measure_needed_room
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.read_only_database import connect_read_only
@@ -25,9 +25,6 @@ from sshwarma.common.user_names import name_user
 from sshwarma.settings import Settings
 from sshwarma.world.errors import WorldError
 from sshwarma.world.identity import read_world_id
-
-ANSWER_SECONDS: Final = 5.0
-"""Seconds that a running server has to answer."""
 
 LATE_INTERVALS: Final = 2
 """Intervals after which the newest backup is too old: one may wait for a server to start."""
@@ -39,7 +36,7 @@ def check_made_backups(settings: Settings) -> Iterator[CheckResult]:
     A server may have settings that this command was not given.
     """
     found = list(check_backups(settings))
-    failure = _ask_for_failure(settings)
+    failure = ask_server(settings.data_dir, "backup_failure")
     if failure is None or not all(check.ok for check in found):
         yield from found
         return
@@ -143,15 +140,3 @@ def _read_world_id(database: Path) -> str | None:
         return None
     finally:
         engine.dispose()
-
-
-def _ask_for_failure(settings: Settings) -> dict[str, Any] | None:
-    """Return when and why the last backup of a running server has failed; else None."""
-    if not (settings.data_dir / control_client.SOCKET_NAME).exists():
-        return None
-    request = control_client.send_request(settings.data_dir, "backup_failure", {}, ANSWER_SECONDS)
-    try:
-        answer = asyncio.run(request)
-    except (OSError, ValueError, WorldError):  # none runs, or it is older; the check of it says so
-        return None
-    return answer if isinstance(answer, dict) else None

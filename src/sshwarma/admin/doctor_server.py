@@ -1,4 +1,4 @@
-"""What `sshwarma doctor` asks a running server: where its settings come from."""
+"""What `sshwarma doctor` asks a running server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from sshwarma.admin import control_client, data_dir_owner
 from sshwarma.admin.check_result import CheckResult, warn
@@ -51,15 +51,22 @@ class ServerSource:
 
 def ask_for_source(data_dir: Path) -> ServerSource | None:
     """Return where a running server has its settings from; None if it does not say."""
+    answer = ask_server(data_dir, "settings_source")
+    if answer is None:
+        return None
+    return ServerSource(answer["file"], frozenset(answer["variables"]))
+
+
+def ask_server(data_dir: Path, operation: str) -> dict[str, Any] | None:
+    """Return the answer of a running server to an operation without arguments.
+
+    None if none runs, or it is another user's, older, or in trouble: the check of it says so.
+    """
     try:
         data_dir_owner.check_data_dir_owner(data_dir)
         if not (data_dir / control_client.SOCKET_NAME).exists():
             return None
-        answer = asyncio.run(
-            control_client.send_request(data_dir, "settings_source", {}, ANSWER_SECONDS)
-        )
+        answer = asyncio.run(control_client.send_request(data_dir, operation, {}, ANSWER_SECONDS))
     except (OSError, ValueError, WorldError, data_dir_owner.ForeignDataDirError):
-        return None  # another user's, older, or none: the check of it says so
-    if not isinstance(answer, dict):
         return None
-    return ServerSource(answer["file"], frozenset(answer["variables"]))
+    return answer if isinstance(answer, dict) else None
