@@ -1330,9 +1330,9 @@ the others go on starting."""
 
 MAX_JSON_VALUES: Final = 100_000
 """Values of one message of JSON from strangers: of MCP servers and clients, requests to the API,
-tools of toolsets, providers of models, scripts. Each comma and key counts, and each beginning of a
-list or object four times, outside of strings. Everyone waits while a message is parsed: at most
-20 ms at the limit, but for long texts."""
+tools of toolsets, providers of models, scripts. Outside of strings, each comma and key counts, each
+beginning of a list or object four times, each point of a number twice, and each exponent ten times.
+Everyone waits while a message is parsed: at most 20 ms at the limit, but for long texts."""
 
 MAX_JSON_NUMBER_DIGITS: Final = 400
 """Digits in a row of a number in such a message: the time to read a number grows with their square.

@@ -10,7 +10,7 @@ import errno
 import platform
 import socket
 import struct
-from typing import Final
+from typing import Final, NamedTuple
 
 _LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _EQUAL: Final = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -105,8 +105,29 @@ _AARCH64: Final = {
     "settimeofday": 170, "clock_settime": 112, "syslog": 116, "fanotify_init": 262, "vhangup": 58,
 }  # fmt: skip
 
+
+class _Machine(NamedTuple):
+    """The calls of a kind of processor, by their numbers.
+
+    Attributes:
+        audit_number: of the machine itself.
+        refused: calls that are refused.
+        checked: calls whose arguments decide.
+        hoarding: calls that keep what is no process's, such as memory.
+        copying: `sendfile`, `splice` and `tee`, which keep it, too.
+        watching: `inotify_init` in its forms.
+    """
+
+    audit_number: int
+    refused: dict[str, int]
+    checked: dict[str, int]
+    hoarding: dict[str, int]
+    copying: tuple[int, ...]
+    watching: tuple[int, ...]
+
+
 _MACHINES: Final = {
-    "x86_64": (
+    "x86_64": _Machine(
         0xC000003E, _X86_64,
         {"clone": 56, "clone3": 435, "socket": 41, "setsockopt": 54, "fcntl": 72,
          "prctl": 157, "mmap": 9, "close_range": 436},
@@ -116,7 +137,7 @@ _MACHINES: Final = {
         (40, 275, 276),
         (253, 294),
     ),
-    "aarch64": (
+    "aarch64": _Machine(
         0xC00000B7, _AARCH64,
         {"clone": 220, "clone3": 435, "socket": 198, "setsockopt": 208, "fcntl": 25,
          "prctl": 167, "mmap": 222, "close_range": 436},
@@ -127,9 +148,6 @@ _MACHINES: Final = {
         (26,),
     ),
 }  # fmt: skip
-"""Of each machine its number, the calls that are refused, those whose arguments decide, those that
-keep what is no process's, such as memory, `sendfile`, `splice` and `tee`, which keep it, too, and
-`inotify_init` in its forms."""
 
 
 class UnknownMachineError(Exception):
@@ -148,28 +166,28 @@ def make_filter(machine: str = "", *, is_root: bool = False) -> bytes:
     machine = machine or platform.machine()
     if machine not in _MACHINES:
         raise UnknownMachineError(f"no filter of system calls is known for {machine}")
-    audit_number, refused, checked, hoarding, copying, watching = _MACHINES[machine]
+    calls = _MACHINES[machine]
     program = [
         _step(_LOAD, _MACHINE_OFFSET),
-        _step(_EQUAL, audit_number, 1, 0),
+        _step(_EQUAL, calls.audit_number, 1, 0),
         _step(_RETURN, _KILL),  # another machine's calls have other numbers
         _step(_LOAD, _NUMBER_OFFSET),
     ]
     if machine == "x86_64":
         program += [_step(_AT_LEAST, _X32_BIT, 0, 1), _refuse(errno.ENOSYS)]
-    for number in sorted({*refused.values(), *_EVERYWHERE.values()}):
+    for number in sorted({*calls.refused.values(), *_EVERYWHERE.values()}):
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EPERM)]
-    for number in hoarding.values():
+    for number in calls.hoarding.values():
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.ENOSYS)]
     # As for files that cannot be copied in this way: Java and libuv then read and write, but not
     # where a call does not exist (ENOSYS).
-    for number in copying:
+    for number in calls.copying:
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EINVAL)]
-    for number in watching if is_root else ():
+    for number in calls.watching if is_root else ():
         program += [_step(_EQUAL, number, 0, 1), _refuse(errno.EMFILE)]
     # Its flags are in memory, which a filter cannot read; the C library then uses clone.
-    program += [_step(_EQUAL, checked["clone3"], 0, 1), _refuse(errno.ENOSYS)]
-    program += _check_arguments(checked)
+    program += [_step(_EQUAL, calls.checked["clone3"], 0, 1), _refuse(errno.ENOSYS)]
+    program += _check_arguments(calls.checked)
     return b"".join(program)
 
 

@@ -102,9 +102,14 @@ def return_files(tx: Change, workspaces: Workspaces, room_id: str) -> FilesMoved
     _, tree = workspaces.get_active(tx.conn, room_id)
     target = workspaces.get_tree(tx.conn, version_id)
     if changes := compare_trees(tree, target):
-        manifests.set_active(tx, room_id, version_id)
-        tx.publish_on_commit(FilesChanged(room_id, version_id, tuple(changes)))
+        _activate(tx, room_id, version_id, changes)
     return FilesMoved(_list_files(changes, tree, target), ())
+
+
+def _activate(tx: Change, room_id: str, version_id: str | None, changed: Iterable[str]) -> None:
+    """Give the room an earlier version, which differs in these paths."""
+    manifests.set_active(tx, room_id, version_id)
+    tx.publish_on_commit(FilesChanged(room_id, version_id, tuple(changed)))
 
 
 def _read_left(conn: Connection, room_id: str) -> dict[str, str]:
@@ -161,8 +166,7 @@ def move_files(
         return FilesMoved((), tuple(sorted(kept)))
     for candidate in reversed(candidates):
         if workspaces.get_tree(tx.conn, candidate) == result:
-            manifests.set_active(tx, room_id, candidate)
-            tx.publish_on_commit(FilesChanged(room_id, candidate, tuple(changes)))
+            _activate(tx, room_id, candidate, changes)
             break
     else:
         workspaces.change_in(
