@@ -271,6 +271,8 @@ def test_one_key_answers_for_the_call_that_waits(house: Server, ann: Person, nam
     his.enter("@qwen run rm made; ls")
     wait_until(lambda: ann.json("approvals")["waiting"])
     hers.press("f9")
+    hers.wait_for("> /deny")
+    hers.press("enter")
     his.wait_for("denied workspace:run_command")
     assert ann.json("files")["count"] == 1
 
@@ -319,7 +321,7 @@ def test_caller_who_lost_the_tool_while_it_waited_is_refused(
     ) as waits:
         screen.wait_for("asks to run workspace:run_command")
         assert ann.run(meanwhile.format(bob=bob.name)).status == 0
-        assert ann.run("allow").status == 0
+        wait_until(lambda: not ann.json("approvals")["waiting"])
         out, errors = waits.communicate()
     assert refusal in out + errors and waits.returncode == 1
     assert ann.json("files")["count"] == 0

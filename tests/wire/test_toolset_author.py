@@ -34,14 +34,15 @@ def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
 def test_plan_has_the_defaults_of_arguments_left_out(
     ann: Person, name: Callable[[str], str]
 ) -> None:
-    files = kit(name("kit"), functions=("write",))
+    kit_id = name("kit")
+    files = kit(kit_id, functions=("write",))
     files["toolset.yaml"] += '    renderer: {type: code, file: "$args.path"}\n'
     files["tools/kit.py"] = (
         "def write(workspace, path: str = 'out.txt'):\n    (workspace / path).write_text('red')\n"
     )
     assert ann.run("toolset import", pack(files), "-T").status == 0
-    ann.does(f"equip room {name('kit')}:*")
-    plan = ann.json(f"run --json {name('kit')}:write {json.dumps({})}")["render_plan"]
+    ann.does(f"equip room {kit_id}:*")
+    plan = ann.json(f"run --json {kit_id}:write {json.dumps({})}")["render_plan"]
     assert plan["config"]["file"] == "out.txt" and "problems" not in plan
 
 
@@ -69,7 +70,8 @@ def test_export_says_which_variables_must_be_set(ann: Person, name: Callable[[st
 
 
 def test_call_whose_files_are_too_many_fails(ann: Person, name: Callable[[str], str]) -> None:
-    files = kit(name("kit"), functions=("fill",))
+    kit_id = name("kit")
+    files = kit(kit_id, functions=("fill",))
     files["tools/kit.py"] = (
         "def fill(workspace):\n"
         "    for number in range(10_001):\n"
@@ -77,8 +79,8 @@ def test_call_whose_files_are_too_many_fails(ann: Person, name: Callable[[str], 
         "    return 'filled'\n"
     )
     assert ann.run("toolset import", pack(files), "-T").status == 0
-    ann.does(f"equip room {name('kit')}:*")
-    failed = ann.run(f"run {name('kit')}:fill")
+    ann.does(f"equip room {kit_id}:*")
+    failed = ann.run(f"run {kit_id}:fill")
     said = failed.out + failed.err
     assert failed.status == 1 and "✗" in said and "filled" in said
     assert "were not kept: it has too many files" in said

@@ -122,10 +122,8 @@ def test_upgrade_changes_the_servers(
     wait_until(lambda: state(ann, other) == "up")
     assert state(ann, server) == "none"
     second = ann.run("toolset import", bundle(name("kit"), other), "-T")
-    assert (
-        second.status == 1
-        and f"{other} is already an MCP server of the toolset {kit_id}." in second.err
-    )
+    assert second.status == 1
+    assert f"{other} is already an MCP server of the toolset {kit_id} (line 11)." in second.err
     ann.does(f"toolset uninstall {kit_id} --yes")
 
 
