@@ -13,6 +13,7 @@ import click
 import pytest
 
 from sshwarma.cli.main import cli, main
+from sshwarma.common.exit_status import EXIT_USAGE
 from sshwarma.settings import logs
 
 
@@ -140,7 +141,6 @@ def test_invite_is_refused_unless_registration_mode_is_invite(
 @pytest.mark.parametrize(("words", "said"), [
     (["keys", "add", "zed", "/nosuch"], "/nosuch not found."),
     (["keys", "add", "zed", "/"], "/ is a directory."),
-    (["keys", "add", "zed", "BINARY"], "Invalid key: "),
     (["backup", "/nosuch/w.tar.gz"], "The directory /nosuch does not exist."),
     (["backup", "BINARY"], "BINARY already exists. Choose another."),
     (["restore", "/nosuch", "--force"], "/nosuch not found."),
@@ -157,6 +157,15 @@ def test_os_error_is_printed_as_a_sentence(
     assert printed.err.startswith("sshwarma: ")
     assert said.replace("BINARY", str(binary)) in printed.err
     assert "Errno" not in printed.err
+
+
+def test_malformed_key_is_wrong_usage(
+    data: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00\x80" * 20)
+    assert main(["keys", "add", "zed", str(binary), *data]) == EXIT_USAGE
+    assert capsys.readouterr().err.startswith("sshwarma: Invalid key: ")
 
 
 def test_lists_have_aligned_columns(

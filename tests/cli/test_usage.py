@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sshwarma.cli.main import main
@@ -17,3 +19,16 @@ def test_time_outside_of_its_limits_is_wrong_usage(
 ) -> None:
     assert main(line.split()) == EXIT_USAGE
     assert "is not in the range 0<x<=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("no.toml", "settings file not found: {}"), (".", "{} is a directory. Name a file"),
+])  # fmt: skip
+def test_settings_file_that_cannot_be_read_is_wrong_usage(
+    name: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    with pytest.raises(SystemExit) as caught:
+        main(["keys", "list", "--config", str(path)])
+    assert caught.value.code == EXIT_USAGE
+    assert capsys.readouterr().err == f"sshwarma: invalid settings:\n  {said.format(path)}\n"

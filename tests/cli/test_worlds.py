@@ -15,6 +15,7 @@ import pytest
 from sshwarma.admin import control_client, data_dir_owner, running_worlds
 from sshwarma.admin.data_dir_owner import ForeignDataDirError, check_data_dir_owner
 from sshwarma.cli.main import main
+from sshwarma.common.exit_status import EXIT_USAGE
 from sshwarma.settings import logs
 from sshwarma.world.errors import Unavailable
 from support.driver import Server
@@ -102,7 +103,7 @@ def test_init_with_a_bad_key_makes_nothing(default_dir: Path, home: Path) -> Non
 def test_init_with_a_bad_name_makes_nothing(default_dir: Path, home: Path, key: str) -> None:
     (home / "id.pub").write_text(f"{key}\n")
     for name in ("Bad Name", "guide"):  # guide is the model that is built in
-        assert main(["init", "--owner", name, "--key", "id.pub"]) == 1
+        assert main(["init", "--owner", name, "--key", "id.pub"]) == EXIT_USAGE
         assert not default_dir.exists()
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_USAGE
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.server import forked_program
@@ -114,3 +115,19 @@ def test_doctor_knows_the_file_and_the_variables_of_the_server(tmp_path: Path) -
     assert f"warn  settings: the running server reads {file}, which is not checked" in other
     assert f"      sshwarma doctor --config {file}" in other
     assert "FAIL  model far: no key in" in check("--config", str(file)), "no server runs now"
+
+
+@pytest.mark.parametrize(("words", "code", "status"), [
+    (("agents", "disable", "nobody"), "not_found", EXIT_FAILED),
+    (("agents", "rename", "root", "two words"), "invalid", EXIT_USAGE),
+    (("audit", "--verb", "nosuch"), "not_found", EXIT_FAILED),
+])  # fmt: skip
+def test_refusals_have_one_exit_status_with_and_without_a_server(
+    words: tuple[str, ...], code: str, status: int, server: Server
+) -> None:
+    """As over ssh: 2 is malformed, 1 is anything else."""
+    running = server.cli(*words, "--json")
+    server.stop()
+    stopped = server.cli(*words, "--json")
+    assert (running.returncode, stopped.returncode) == (status, status), running.stdout
+    assert json.loads(running.stdout)["error"] == json.loads(stopped.stdout)["error"] == code

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.common.exit_status import EXIT_USAGE
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.installed import POISONED
@@ -156,7 +157,8 @@ def test_name_of_the_guide_is_taken(server: Server) -> None:
     assert "Not a language model" in server.owner.does("models")
     refused = server.cli("token", "new", "guide", "--label", "x")
     assert (
-        refused.returncode == 1 and "guide is a model, and models do not log in." in refused.stderr
+        refused.returncode == EXIT_USAGE
+        and "guide is a model, and models do not log in." in refused.stderr
     )
 
 
@@ -248,7 +250,7 @@ def test_reload_of_a_file_that_the_server_does_not_read_is_refused(server: Serve
     other = server.home / "other.toml"
     other.write_text('motd = "other"\n')
     refused = server.cli("reload", "--config", str(other))
-    assert refused.returncode == 1
+    assert refused.returncode == EXIT_USAGE
     own = (server.home / "sshwarma.toml").resolve()
     assert f"The server reads {own}, and not {other.resolve()}." in refused.stderr
     assert "new" in server.cli("reload", "--config", str(own)).stdout
@@ -265,7 +267,7 @@ def test_directory_binary_file_and_pipe_are_no_settings_file(server: Server) -> 
     loop = server.home / "loop.toml"
     loop.symlink_to(loop)
     looping = server.cli("reload", "--config", str(loop))
-    assert looping.returncode == 1 and "Traceback" not in looping.stderr
+    assert looping.returncode == EXIT_USAGE and "Traceback" not in looping.stderr
     endless = server.cli("serve", "--config", "/dev/zero")
     assert "is a pipe, socket or device" in endless.stderr
     for path, reason in (

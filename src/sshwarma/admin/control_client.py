@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_ANSWER_BYTES
 from sshwarma.common.user_names import name_user
-from sshwarma.world.errors import Unavailable, WorldError
+from sshwarma.world.errors import Unavailable, refusal_of_code
 
 SOCKET_NAME: Final = "control.sock"
 
@@ -51,7 +51,7 @@ async def send_request(
         raise Unavailable("The server ended before it answered.")
     answer = json.loads(line)
     if "error" in answer:
-        raise WorldError(answer["message"], hint=answer.get("hint", ""))
+        raise refusal_of_code(answer["error"], answer["message"], answer.get("hint", ""))
     return answer["result"]
 
 

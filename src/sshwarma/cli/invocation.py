@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NoReturn, ParamSpec
 
 import click
 
@@ -43,7 +43,8 @@ class Invocation:
         Warnings of the command go to stderr from here on, as the settings say.
 
         Raises:
-            SystemExit: with status 2, if the settings are invalid; the reasons are printed.
+            SystemExit: with status 2, if the settings are invalid or cannot be read; the reasons
+                are printed.
         """
         from sshwarma.settings import InvalidSettingsError
         from sshwarma.settings.logs import configure_logging
@@ -51,14 +52,20 @@ class Invocation:
         try:
             loaded = self.read_settings(**flags)
         except InvalidSettingsError as error:
-            if self.as_json:
-                print_json_failure(self.words, "invalid", f"Invalid settings: {error}.")
-            else:
-                lines = "\n  ".join(["sshwarma: invalid settings:", *error.problems])
-                print_lines([lines], to_stderr=True)
-            raise SystemExit(EXIT_USAGE) from None
+            self._refuse_settings(*error.problems)
+        except OSError as error:
+            self._refuse_settings(describe_failure(error).removesuffix("."))
         configure_logging(loaded.log.model_copy(update={"level": "warning"}))
         return loaded
+
+    def _refuse_settings(self, *problems: str) -> NoReturn:
+        """Print what is wrong with the settings, and end the command."""
+        if self.as_json:
+            message = f"Invalid settings: {'; '.join(problems)}."
+            print_json_failure(self.words, "invalid", message)
+        else:
+            print_lines(["\n  ".join(["sshwarma: invalid settings:", *problems])], to_stderr=True)
+        raise SystemExit(EXIT_USAGE)
 
     def read_settings(self, **flags: Any) -> Settings:
         """Load the settings; `flags` and --data-dir override environment and file.

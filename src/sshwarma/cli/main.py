@@ -37,7 +37,7 @@ from sshwarma.cli.failures import (
 )
 from sshwarma.cli.printed_lines import print_lines
 from sshwarma.cli.streams import LostOutputError, open_closed_streams, write_output
-from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 PRIVATE: Final = 0o077
 """The umask: other users can read nothing that the program creates."""
@@ -89,7 +89,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command.
 
     Returns:
-        The exit status: 0 done, 1 refused or failed, 2 wrong usage or invalid settings.
+        The exit status: 0 done, 1 refused or failed, 2 wrong usage, invalid input or settings.
     """
     words = sys.argv[1:] if argv is None else argv
     try:
@@ -108,8 +108,15 @@ def main(argv: list[str] | None = None) -> int:
             raise
         with contextlib.suppress(OSError):  # then the status alone says it
             _print_failure(error, words)
-        return EXIT_FAILED
+        return _choose_status(error)
     return EXIT_OK if result is None else result
+
+
+def _choose_status(error: Exception) -> int:
+    """Return the exit status of a failure: invalid input is wrong usage, as over ssh."""
+    from sshwarma.world.errors import Invalid
+
+    return EXIT_USAGE if isinstance(error, Invalid) else EXIT_FAILED
 
 
 def _print_failure(error: Exception, words: list[str]) -> None:

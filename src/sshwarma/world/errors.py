@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Final
 
 from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.reported_error import ReportedError
@@ -106,6 +107,16 @@ class RateLimited(Unavailable):
         if reader.is_person:
             return super().hint_for(reader)
         return f"Wait {self.retry_after_seconds} s."
+
+
+_BY_CODE: Final = {
+    kind.code: kind for kind in (NotFound, Invalid, Conflict, Forbidden, TimedOut, Unavailable)
+}
+
+
+def refusal_of_code(code: str, message: str, hint: str) -> WorldError:
+    """Return a refusal that another process has sent; of an unknown code, the base."""
+    return _BY_CODE.get(code, WorldError)(message, hint=hint)
 
 
 def too_long_error(
