@@ -20,7 +20,8 @@ from sshwarma.tools.approvals import (
     write_arguments,
 )
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
-from sshwarma.verbs.log_rows import cut_long_text, draw_arguments
+from sshwarma.verbs.log_rows import cut_long_text
+from sshwarma.verbs.question_row import draw_arguments
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world.access import Right, TokenScope
@@ -137,8 +138,8 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
     """Allow a call that waits for an approval.
 
     Needs the build right in the room where it waits. Everybody there sees who has allowed it. The
-    first answer counts. A question that is too long for the screen is allowed after `approvals` has
-    shown you all of it.
+    first answer counts. A question of which the room shows only the beginning is allowed after
+    `approvals` has shown you all of it.
 
     Args:
         number: its number, as the question says it (default: the only one that waits here).

@@ -17,16 +17,14 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.tools.approvals import APPROVAL_KEY, OTHERS_WAIT_KEY
+from sshwarma.tools.approvals import APPROVAL_KEY
+from sshwarma.verbs.question_row import draw_question
 from sshwarma.verbs.views import EMPTY_BLOCK, format_call_time, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import PERSON, Reader, next_call
 from sshwarma.world.row import Row
-
-WRAPPED_COLUMNS: Final = 10
-"""Columns before wrapped rows of arguments that are asked about."""
 
 MAX_FOLDED_CHARACTERS: Final = 100
 """Characters of a folded tool call, result or thought."""
@@ -55,12 +53,14 @@ class RowDisplayOptions:
         markdown: whether Markdown of models is drawn, or shown as text.
         tools: how tool calls are shown; `hidden` shows only failures.
         reader: who reads the rows, which decides how calls are named.
+        can_answer: whether the viewer may answer the room's questions for approvals.
     """
 
     timestamps: bool = False
     markdown: bool = False
     tools: ToolView = "folded"
     reader: Reader = PERSON
+    can_answer: bool = True
 
 
 DEFAULT_ROW_DISPLAY: Final = RowDisplayOptions()
@@ -129,7 +129,7 @@ def draw_row(
         case "thought":
             return _draw_folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim", reader)
         case _:
-            return _draw_notice(stamp, author, row, reader)
+            return _draw_notice(stamp, author, row, reader, can_answer=reading.can_answer)
 
 
 def _draw_chat(
@@ -158,29 +158,17 @@ def _draw_chat(
     )
 
 
-def _draw_notice(stamp: list[Span], author: str, row: Row, reader: Reader) -> Block:
+def _draw_notice(
+    stamp: list[Span], author: str, row: Row, reader: Reader, *, can_answer: bool = True
+) -> Block:
     """Draw a notice, and the agent that caused it, if any."""
     prefix = f"{author} " if row.author_id is not None else ""
-    if (number := row.meta.get(APPROVAL_KEY)) is not None and reader.is_person:
-        head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
-        # A key answers the only question of a room.
-        keys = ("", "") if row.meta.get(OTHERS_WAIT_KEY) else (" (F8)", " (F9)")
-        hint = line(("dim", f"  /allow {number}{keys[0]}, or /deny {number}{keys[1]} and why"))
+    if row.meta.get(APPROVAL_KEY) is not None and reader.is_person:
         text = cut_long_text(row.content)
-        first, *arguments = text.split("\n")
-        rest = _draw_remainder(row, text, reader)
-        return block(
-            line(*head, ("text", first), hang=4), *draw_arguments(arguments, 2), *rest, hint
-        )
+        remainder = _draw_remainder(row, text, reader)
+        head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
+        return draw_question(head, row, text, remainder, is_for_others=not can_answer)
     return _draw_said([*stamp, ("notice", f"· {prefix}")], row, "notice", reader)
-
-
-def draw_arguments(lines: list[str], indent: int) -> list[Line]:
-    """Draw arguments that are asked about, each indented by `indent` columns.
-
-    Wrapped rows stand deeper than any argument: they would look like one.
-    """
-    return [line(" " * indent, ("text", part), hang=WRAPPED_COLUMNS) for part in lines]
 
 
 def _draw_said(head: list[Span], row: Row, style: str, reader: Reader) -> Block:

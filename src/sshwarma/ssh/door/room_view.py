@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.live_answers import AnswerWatcher, LiveAnswerView
-from sshwarma.ssh.door.question_hint import is_question_for_others, say_who_answers
 from sshwarma.ssh.door.status_line import StatusWatcher
 from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.terminal import Terminal
@@ -28,6 +27,7 @@ from sshwarma.verbs.log_rows import (
     is_by_model,
     is_row_visible,
 )
+from sshwarma.verbs.question_row import is_question_for_others
 from sshwarma.verbs.set import read_user_setting
 from sshwarma.world import mentions
 from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
@@ -142,13 +142,15 @@ class RoomView(AnswerWatcher, StatusWatcher):
         """Print recent rows with their times."""
         reading = replace(self._row_options, timestamps=True)
         for row in rows:
-            view = draw_row(row, self._world.agents, self._agent_id, reading)
-            self._terminal.print(say_who_answers(view) if self._is_for_others(row) else view)
+            options = self._options_of(row, reading)
+            self._terminal.print(draw_row(row, self._world.agents, self._agent_id, options))
 
-    def _is_for_others(self, row: Row) -> bool:
-        """Return whether a row is a question that this agent may not answer."""
+    def _options_of(self, row: Row, reading: RowDisplayOptions) -> RowDisplayOptions:
+        """Return how to draw a row, which may be a question that others answer."""
         room = self._context.status_lines.find_room(self.room_id)
-        return is_question_for_others(row, self._world.agents.get(self._agent_id), room)
+        if is_question_for_others(row, self._world.agents.get(self._agent_id), room):
+            return replace(reading, can_answer=False)
+        return reading
 
     # New rows
 
@@ -165,12 +167,11 @@ class RoomView(AnswerWatcher, StatusWatcher):
         is_mention = not is_own and "@" in row.content and self._is_mentioned(row.content)
         own_view = is_own or is_mention or row.kind == "tell"
         viewer_id = self._agent_id if own_view else None
-        is_for_others = self._is_for_others(row)
-        key = (viewer_id, self._row_options, is_for_others)
+        options = self._options_of(row, self._row_options)
+        key = (viewer_id, options)
         view = event.view_cache.get(key)
         if view is None:
-            view = draw_row(row, self._world.agents, viewer_id, self._row_options)
-            view = say_who_answers(view) if is_for_others else view
+            view = draw_row(row, self._world.agents, viewer_id, options)
             event.view_cache[key] = view
         assert isinstance(view, Block)  # noqa: S101 - only this method puts something there
         if view.lines:
