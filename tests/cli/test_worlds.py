@@ -94,15 +94,10 @@ def test_init_needs_name_and_key_together(
     assert not default_dir.exists()
 
 
-def test_init_with_a_bad_key_makes_nothing(default_dir: Path, home: Path) -> None:
-    (home / "id.pub").write_text("nonsense\n")
-    assert main(["init", "--owner", "alice", "--key", "id.pub"]) == 1
-    assert not default_dir.exists()
-
-
-def test_init_with_a_bad_name_makes_nothing(default_dir: Path, home: Path, key: str) -> None:
-    (home / "id.pub").write_text(f"{key}\n")
-    for name in ("Bad Name", "guide"):  # guide is the model that is built in
+def test_init_with_a_bad_key_or_name_makes_nothing(default_dir: Path, home: Path, key: str) -> None:
+    # guide is the model that is built in
+    for name, text in (("alice", "nonsense"), ("Bad Name", key), ("guide", key)):
+        (home / "id.pub").write_text(f"{text}\n")
         assert main(["init", "--owner", name, "--key", "id.pub"]) == EXIT_USAGE
         assert not default_dir.exists()
 

@@ -13,13 +13,30 @@ from sshwarma.admin.operation_registry import (
     register_operation,
     require_agent,
 )
-from sshwarma.ssh.transport.public_key import UnusableKey, parse_public_key, parse_public_keys
+from sshwarma.ssh.transport.public_key import (
+    ParsedKey,
+    UnusableKey,
+    parse_public_key,
+    parse_public_keys,
+)
 from sshwarma.world import agents, login_keys, owners
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid
 from sshwarma.world.expiry import compute_expiry
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
+
+
+def read_public_keys(text: str) -> list[ParsedKey]:
+    """Return the keys of a .pub file, or of an authorized_keys file without options.
+
+    Raises:
+        Invalid: if it has no key, or one that cannot be used.
+    """
+    try:
+        return parse_public_keys(text)
+    except UnusableKey as error:
+        raise Invalid(f"Invalid key: {error}.") from error
 
 
 @register_operation
@@ -43,11 +60,7 @@ async def keys_add(
         days: lifetime of the keys, or "never"; those that the agent has already get it, too. If
             None, those stay as they are, and new keys never expire.
     """
-    try:
-        keys = parse_public_keys(public_key)
-    except UnusableKey as error:
-        raise Invalid(f"Invalid key: {error}.") from error
-
+    keys = read_public_keys(public_key)
     sets_expiry = days is not None
     _check_no_model(find_agent(world, name))
 

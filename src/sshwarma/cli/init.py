@@ -55,17 +55,17 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
     """Create the world, with its owner if one is named."""
     from sshwarma.admin import data_dir_lock, data_dir_modes
     from sshwarma.admin.database_copy import store_on_disk
+    from sshwarma.admin.key_operations import read_public_keys
     from sshwarma.admin.lost_world import check_no_world_was_lost
     from sshwarma.admin.operations import run_operation
     from sshwarma.admin.work_directory import make_work_directory
     from sshwarma.cli.offline import open_offline
     from sshwarma.common.files import give_name
-    from sshwarma.ssh.transport.public_key import parse_public_keys
     from sshwarma.world.names import check_person_name
 
     if owner is not None:
         check_person_name(owner)  # refused before anything is made
-        parse_public_keys(key)
+        read_public_keys(key)
     if settings.database.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
     check_no_world_was_lost(settings.database)
