@@ -15,6 +15,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from sshwarma.cli.main import main
+from sshwarma.common.exit_status import EXIT_USAGE
 from sshwarma.common.user_names import name_user
 from sshwarma.settings import (
     InvalidSettingsError,
@@ -245,7 +246,8 @@ def test_invalid_toml_file_is_reported_by_name(
 
 
 def test_missing_config_file_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "show", "--config", "nowhere.toml"]) == 1
+    with pytest.raises(SystemExit, match=str(EXIT_USAGE)):
+        main(["config", "show", "--config", "nowhere.toml"])
     assert "settings file not found: nowhere.toml" in capsys.readouterr().err
 
 

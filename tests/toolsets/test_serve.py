@@ -9,6 +9,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from sshwarma.common.exit_status import EXIT_USAGE
 from sshwarma.toolsets import local_folder
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.world.errors import Invalid
@@ -111,7 +112,8 @@ def test_folder_without_a_toolset_is_refused(
         [str(PROGRAM), "toolset", "serve", str(tmp_path)],
         capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
-    assert done.returncode == 1 and said in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == EXIT_USAGE and said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_caches_links_and_hidden_files_are_left_out(

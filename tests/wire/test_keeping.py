@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.common.exit_status import EXIT_USAGE
 from support.driver import Server
 from support.driver.covers import covers
 from support.driver.fixtures import homes
@@ -223,9 +224,9 @@ def test_broadcast_reaches_every_room_and_door(server: Server) -> None:
     assert refused.status == 1 and "admin right" in refused.err
     for words in ("", "x" * 20_000):
         wrong = server.cli("broadcast", "-", stdin=words)
-        assert wrong.returncode == 1 and "message" in wrong.stderr.lower()
+        assert wrong.returncode == EXIT_USAGE and "message" in wrong.stderr.lower()
     secret = server.cli("broadcast", "my key: sk-proj-abcdefghijklmnopqrstuvwxyz0123456789")
-    assert secret.returncode == 1 and "looks like it contains a key" in secret.stderr
+    assert secret.returncode == EXIT_USAGE and "looks like it contains a key" in secret.stderr
     server.stop()
     none = server.cli("broadcast", "anyone?")
     assert none.returncode == 1 and "No server is running" in none.stderr

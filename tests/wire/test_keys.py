@@ -8,6 +8,7 @@ import shlex
 import subprocess
 from collections.abc import Callable
 
+from sshwarma.common.exit_status import EXIT_USAGE
 from support.driver import Server
 from support.driver.person import CLEAN
 from support.waiting import wait_until
@@ -100,7 +101,7 @@ def test_keys_of_a_file_are_added_together(world: Server, name: Callable[[str], 
     certificate = world.cli(
         "keys", "add", one.name, "-", stdin="ssh-ed25519-cert-v01@openssh.com AAAA x"
     )
-    assert certificate.returncode == 1
+    assert certificate.returncode == EXIT_USAGE
     assert "this is a certificate; add the plain key" in certificate.stderr
 
 
