@@ -10,6 +10,7 @@ from sshwarma.services import services_of
 from sshwarma.verbs.message import move_files_of
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.folders import EMPTY_FOLDER
+from sshwarma.workspaces.history import list_manifests
 from sshwarma.workspaces.tree import Changes, Entry
 from sshwarma.workspaces.turn_files import FilesMoved
 from sshwarma.world import turns
@@ -94,7 +95,7 @@ async def test_what_others_changed_since_stays(lobby: Room) -> None:
     assert moved.note == "; 2 files changed with it: b, c; a was changed since, and stays"
     assert await lobby.files() == {"a": "3", "b": "1", "d": "3"}
     history = await lobby.world.store.read(
-        lambda conn: manifests.list_manifests(conn, manifests.read_active_id(conn, "lobby"), 1)
+        lambda conn: list_manifests(conn, manifests.read_active_id(conn, "lobby"), 1)
     )
     assert (history[0][0].source, history[0][0].source_ref) == ("branch", turn.id)
 

@@ -18,6 +18,7 @@ from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.file_version_views import describe_source, format_version_time
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.history import list_manifests
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.row_versions import find_call_of_version
 from sshwarma.workspaces.tree import list_folders
@@ -47,7 +48,7 @@ async def complete_versions(request: CompletionRequest) -> list[Option]:
 
     def read(conn: Connection) -> list[Option]:
         active = manifests.read_active_id(conn, caller.room_id)
-        found = manifests.list_manifests(conn, active, DEFAULT_LISTED_VERSIONS)
+        found = list_manifests(conn, active, DEFAULT_LISTED_VERSIONS)
         return [(manifest.short_id, describe_version(conn, manifest)) for manifest, _ in found]
 
     def describe_version(conn: Connection, manifest: Manifest) -> str:

@@ -33,6 +33,7 @@ from sshwarma.workspaces import manifests
 from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.change_kinds import read_change_kinds
 from sshwarma.workspaces.damaged_files import naming_damaged_file
+from sshwarma.workspaces.history import list_manifests
 from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.row_versions import find_call_of_version, find_version_of_row
@@ -66,7 +67,7 @@ async def list_file_versions(
         active = manifests.read_active_id(conn, caller.room_id)
         return [
             _version_item(conn, caller, manifest, removed)
-            for manifest, removed in manifests.list_manifests(conn, active, n, name)
+            for manifest, removed in list_manifests(conn, active, n, name)
         ]
 
     items = await caller.world.store.read(read)
@@ -150,7 +151,7 @@ async def compare_files(
         if old is not None:
             old_id: str | None = manifests.find_manifest(conn, caller.room_id, old).id
         else:
-            last = next(iter(manifests.list_manifests(conn, new_id, 1, name)), None)
+            last = next(iter(list_manifests(conn, new_id, 1, name)), None)
             old_id = last[0].parent_id if last else None
         return (
             old_id or "",

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     RowMapping,
     Select,
+    and_,
     bindparam,
     func,
     insert,
     literal_column,
+    or_,
     select,
     union,
 )
@@ -190,17 +193,28 @@ def append_manifest(
     return manifest
 
 
-def read_tree(conn: Connection, manifest_id: str | None) -> dict[str, Entry]:
-    """Return the entries of a version by path; none for None."""
+def read_tree(conn: Connection, manifest_id: str | None, path: str = "") -> dict[str, Entry]:
+    """Return the entries of a version by path; none for None.
+
+    With a path, only that one and those in the folder of that name.
+    """
     tree: dict[str, Entry] = {}
     if manifest_id is None:
         return tree
-    for row in conn.execute(_ENTRIES_QUERY, {"manifest": manifest_id}):
+    query = _ENTRIES_QUERY.where(is_at(path)) if path else _ENTRIES_QUERY
+    for row in conn.execute(query, {"manifest": manifest_id}):
         if row.sha256 is None:
             tree.pop(row.path, None)
         else:
             tree[row.path] = Entry(row.sha256, row.mode, row.size)
     return tree
+
+
+def is_at(path: str) -> ColumnElement[bool]:
+    """Return the condition of a path, or of what is in the folder of that name."""
+    column = manifest_entries.c.path
+    after = chr(ord("/") + 1)  # so that the index of the paths is used
+    return or_(column == path, and_(column > f"{path}/", column < f"{path}{after}"))
 
 
 def read_change_times(conn: Connection, room_id: str, tree: Tree) -> dict[str, int]:
@@ -236,25 +250,6 @@ def _seconds_of(created_at: str) -> int:
     return int(datetime.fromisoformat(created_at).timestamp())
 
 
-def list_manifests(
-    conn: Connection, manifest_id: str | None, limit: int, path: str = ""
-) -> list[tuple[Manifest, bool]]:
-    """Return a version and those before it, newest first.
-
-    Each comes with whether it removed `path`. With a path, only the versions in which it, or
-    something in that folder, changed.
-    """
-    found: list[tuple[Manifest, bool]] = []
-    for manifest in _walk_up(conn, manifest_id):
-        if len(found) == limit:
-            break
-        if not path:
-            found.append((manifest, False))
-        elif (removed := _changed_at(conn, manifest, path)) is not None:
-            found.append((manifest, removed))
-    return found
-
-
 def read_changed_paths(conn: Connection, manifest: Manifest) -> dict[str, Entry | None]:
     """Return what a version changed of the one before it; None for what it removed."""
     row = conn.execute(
@@ -282,7 +277,7 @@ def read_last_run(
 
     Only the MAX_LISTED_VERSIONS newest versions are looked at.
     """
-    newest = islice(_walk_up(conn, manifest_id), MAX_LISTED_VERSIONS)
+    newest = islice(walk_up(conn, manifest_id), MAX_LISTED_VERSIONS)
     run = next((manifest for manifest in newest if manifest.source == "tool_run"), None)
     if run is None:
         return {}
@@ -328,22 +323,14 @@ def read_sizes_in_file(database: Path) -> dict[str, int]:
     return {name: int(size) for name, size in found}
 
 
-def _walk_up(conn: Connection, manifest_id: str | None) -> Iterator[Manifest]:
+def walk_up(conn: Connection, manifest_id: str | None) -> Iterator[Manifest]:
+    """Yield a version and those before it, the newest first."""
     while manifest_id is not None:
         manifest = get_manifest(conn, manifest_id)
         if manifest is None:
             return
         yield manifest
         manifest_id = manifest.parent_id
-
-
-def _changed_at(conn: Connection, manifest: Manifest, path: str) -> bool | None:
-    """Return whether a version removed a path; None if it did not change it."""
-    changed = read_changed_paths(conn, manifest)
-    below = [
-        entry for name, entry in changed.items() if name == path or name.startswith(f"{path}/")
-    ]
-    return all(entry is None for entry in below) if below else None
 
 
 def _build_entries_query() -> Select[Any]:
