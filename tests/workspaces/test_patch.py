@@ -92,3 +92,22 @@ def test_chunk_that_does_not_fit_is_named() -> None:
         update("a\na\n", "@@", "-a")
     with pytest.raises(NotFound, match="chunk 1 of a: no line is 'def f'"):
         update("a\n", "@@ def f", "-a")
+
+
+def test_long_patches_are_read_line_by_line() -> None:
+    """With a copy of the lines for each of them, this would take an hour."""
+    added = ["+x"] * 300_000
+    assert update("a\n", " a", *added) == "a\n" + "x\n" * 300_000
+
+
+def test_many_sections_are_read_at_once() -> None:
+    sections = [f"*** Delete File: f{number}" for number in range(30_000)]
+    patch = "\n".join(["*** Begin Patch", *sections, "*** Delete File: f7", "*** End Patch"])
+    with pytest.raises(Invalid, match="has f7 twice"):
+        parse_patch(patch)
+
+
+def test_chunks_of_a_large_file_are_limited() -> None:
+    text = "line\n" * 200_000
+    with pytest.raises(Invalid, match=r"has 65 chunks for a, .* at most 64\."):
+        update(text, *["@@", "-line", "+x"] * 65)

@@ -91,3 +91,23 @@ def test_tolerant_passes_keep_the_other_lines(text: str, old: str, new: str) -> 
     if made.how:
         kept = text.split("\n")
         assert made.text.split("\n")[: made.line - 1] == kept[: made.line - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "said"),
+    [
+        ("x\n" * 100_000, "x", "there 100000 times: at lines 1, 2, .* and 99990 more"),
+        ("x \n" * 100_000, "x\n" * 50_000 + "y\n", "not in the file"),
+        ("x \n" * 100_000, "x\n" * 50_000, "there 20 times: at lines 1, 2"),
+        ("  x\n" * 100_000, "x\n" * 50_000 + " y\nx\n", "not in the file"),
+        (("abcdefghij" * 12 + "\n") * 8_000, "jihgfedcba" * 12, "not in the file"),
+        ("ab" * 500_000, "ba" * 499_999 + "c", "not in the file"),
+    ],
+    ids=["same", "same-but-the-last", "same-with-spaces", "indented", "alike", "one-line"],
+)  # fmt: skip
+def test_large_hostile_texts_take_no_longer_than_reading_them(
+    text: str, old: str, said: str
+) -> None:
+    """Line by line, or place by place, each would take minutes."""
+    with pytest.raises((Conflict, NotFound), match=said):
+        replace_part(text, old, "new")

@@ -965,6 +965,10 @@ MAX_READ_LINE_CHARACTERS: Final = 2_000
 MAX_EDITED_BYTES: Final = MIB
 """Bytes of a file in which a part can be replaced: its lines are compared one by one."""
 
+MAX_PATCHED_CHARACTERS: Final = 64_000_000
+"""Characters of a file times the chunks of a patch for it: each chunk is looked for in all of them,
+which takes up to 20 s in a thread that nothing ends."""
+
 MAX_JSON_FILE_BYTES: Final = 8 * MIB
 """Bytes of a file that is given as JSON, in base64: it is held in memory several times."""
 

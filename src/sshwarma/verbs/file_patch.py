@@ -43,7 +43,7 @@ async def patch_files(caller: Caller, patch: TextAfterEquals) -> FileChange:
     Args:
         patch: the patch.
     """
-    sections = parse_patch(patch)
+    sections = await asyncio.to_thread(parse_patch, patch)
     _, tree = await read_files(caller, None)
     changes: dict[str, Entry | None] = {}
     for section in sections:

@@ -10,10 +10,12 @@ of it can be.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from sshwarma.common.limits import MAX_PATCHED_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.text_edit import replace_part
@@ -26,13 +28,13 @@ _SECTION: Final = re.compile(r"\*\*\* (Add|Delete|Update) File: (.+)")
 _MOVE: Final = re.compile(r"\*\*\* Move to: (.+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Chunk:
     """Lines to replace; `anchor` is a line before them, or ""."""
 
     anchor: str
-    old: tuple[str, ...]
-    new: tuple[str, ...]
+    old: list[str] = field(default_factory=list)
+    new: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ def parse_patch(text: str) -> list[Section]:
     if not sections:
         raise Invalid("patch: changes no file.")
     paths = [path for one in sections for path in (one.path, one.moved_to) if path]
-    if twice := next((path for path in paths if paths.count(path) > 1), None):
+    if twice := next((path for path, count in Counter(paths).items() if count > 1), None):
         raise Invalid(f"patch: has {shorten_name(twice)} twice. Put its chunks into one section.")
     for section in sections:
         section.chunks = [chunk for chunk in section.chunks if chunk.old or chunk.new]
@@ -97,21 +99,22 @@ def _take_line(section: Section, number: int, line: str) -> None:
     elif (moved := _MOVE.fullmatch(line.rstrip())) and not section.chunks:
         section.moved_to = parse_path(moved[1].strip(), f"line {number}")
     elif line.startswith("@@"):
-        section.chunks.append(Chunk(line[2:].strip().removesuffix("@@").strip(), (), ()))
+        section.chunks.append(Chunk(line[2:].strip().removesuffix("@@").strip()))
     elif line.strip() != END_OF_FILE:
         _take_chunk_line(section, number, line)
 
 
 def _take_chunk_line(section: Section, number: int, line: str) -> None:
     if not section.chunks:
-        section.chunks.append(Chunk("", (), ()))
+        section.chunks.append(Chunk(""))
     chunk = section.chunks[-1]
     sign, text = (line[0], line[1:]) if line else (" ", "")
     if sign not in " -+":
         raise _line_error(number, line, "a line that begins with a space, - or +")
-    old = chunk.old if sign == "+" else (*chunk.old, text)
-    new = chunk.new if sign == "-" else (*chunk.new, text)
-    section.chunks[-1] = Chunk(chunk.anchor, old, new)
+    if sign != "+":
+        chunk.old.append(text)
+    if sign != "-":
+        chunk.new.append(text)
 
 
 def apply_chunks(text: str, section: Section) -> str:
@@ -119,7 +122,15 @@ def apply_chunks(text: str, section: Section) -> str:
 
     Raises:
         NotFound, Conflict: if a chunk does not fit at one place, with its number.
+        Invalid: if the chunks are too many for the size of the file.
     """
+    if len(section.chunks) * len(text) > MAX_PATCHED_CHARACTERS:
+        most = MAX_PATCHED_CHARACTERS // len(text)
+        raise Invalid(
+            f"patch: has {len(section.chunks)} chunks for {shorten_name(section.path)}, and a file"
+            f" of its size takes at most {most}.",
+            hint="Give several patches, or the whole file.",
+        )
     for number, chunk in enumerate(section.chunks, 1):
         try:
             text = _apply_chunk(text, chunk)
@@ -169,7 +180,7 @@ def _line_ends(text: str) -> Iterator[tuple[str, int]]:
         yield line, end
 
 
-def _join(lines: tuple[str, ...]) -> str:
+def _join(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -25,6 +25,18 @@ NEAR_LINES: Final = 3
 MIN_LIKENESS: Final = 0.6
 """Likeness of a line, from 0 to 1, with which it is shown as the nearest."""
 
+MAX_TRIED_PLACES: Final = 20
+"""Places that a pass looks at: a part that is there so often is ambiguous."""
+
+MAX_LIKENED_LINES: Final = 20_000
+"""Lines of a file that may be the nearest; to compare a line takes some 20 µs."""
+
+MAX_MEASURED_LINES: Final = 1_000
+"""Lines whose likeness is measured in full, which takes up to a millisecond each."""
+
+MAX_LIKENED_CHARACTERS: Final = 100
+"""Characters of a line that count for its likeness; the time grows with their square."""
+
 _NUMBERED: Final = re.compile(r"^\s*\d+(?:\t|→)")
 _PLAIN_SIGNS: Final = str.maketrans(
     {
@@ -69,7 +81,7 @@ def replace_part(text: str, old: str, new: str, *, everywhere: bool = False) -> 
         raise Invalid("old and new are the same: nothing would change.")
     count = text.count(old)
     if count > 1 and not everywhere:
-        raise _ambiguous_error(_line_numbers(text, old))
+        raise _ambiguous_error(_find_first_lines(text, old), count)
     if count:
         replaced = text.replace(old, new) if everywhere else text.replace(old, new, 1)
         line = text.count("\n", 0, text.index(old)) + 1
@@ -77,7 +89,7 @@ def replace_part(text: str, old: str, new: str, *, everywhere: bool = False) -> 
     for how, find in _PASSES:
         found = find(text.split("\n"), old.rstrip("\r\n").split("\n"))
         if len(found) > 1:
-            raise _ambiguous_error([place.start + 1 for place in found])
+            raise _ambiguous_error([place.start + 1 for place in found], len(found))
         if found:
             return _replace_lines(text, found[0], old, new, how)
     raise _missing_error(text, old, new)
@@ -99,13 +111,25 @@ def _find_normalized(normalize: Callable[[str], str]) -> Callable[..., list[_Pla
         have = [normalize(line) for line in lines]
         if not any(wanted):
             return []
-        return [
-            _Place(start, start + len(wanted))
-            for start in range(len(have) - len(wanted) + 1)
-            if have[start] == wanted[0] and have[start : start + len(wanted)] == wanted
-        ]
+        return [_Place(start, start + len(wanted)) for start in _find_blocks(have, wanted)]
 
     return find
+
+
+def _find_blocks(lines: Sequence[str], block: Sequence[str]) -> list[int]:
+    """Return the first MAX_TRIED_PLACES places where a block of lines begins.
+
+    One search in one string: to compare line by line takes, of equal lines, their number times that
+    of the block.
+    """
+    text, part = ("\n".join(("", *some, "")) for some in (lines, block))
+    found: list[int] = []
+    number, counted, place = 0, 0, text.find(part)
+    while place >= 0 and len(found) < MAX_TRIED_PLACES:
+        number, counted = number + text.count("\n", counted, place), place
+        found.append(number)
+        place = text.find(part, place + 1)
+    return found
 
 
 def _find_indented(lines: Sequence[str], part: Sequence[str]) -> list[_Place]:
@@ -115,19 +139,14 @@ def _find_indented(lines: Sequence[str], part: Sequence[str]) -> list[_Place]:
         return []
     first = next(number for number, line in enumerate(wanted) if line)
     found = []
-    for start in range(len(lines) - len(wanted) + 1):
+    for start in _find_blocks([line.strip() for line in lines], [line.strip() for line in part]):
         have = lines[start + first].rstrip()
-        if have.lstrip() != wanted[first].lstrip():
-            continue
         more = len(have) - len(wanted[first])
         indent = have[:more] if more > 0 else ""
         lacks = wanted[first][:-more] if more < 0 else ""
+        moved = [indent + line[len(lacks) :] if line else "" for line in wanted]
         window = [line.rstrip() for line in lines[start : start + len(wanted)]]
-        if all(
-            (not line and not other)
-            or (line and other and line == indent + other[len(lacks) :] and other.startswith(lacks))
-            for line, other in zip(window, wanted, strict=True)
-        ):
+        if window == moved and all(line.startswith(lacks) for line in wanted if line):
             found.append(_Place(start, start + len(wanted), indent, lacks))
     return found
 
@@ -165,18 +184,22 @@ def _without_numbers(part: str) -> str:
     return part
 
 
-def _line_numbers(text: str, part: str) -> list[int]:
-    numbers, start = [], text.find(part)
-    while start >= 0:
-        numbers.append(text.count("\n", 0, start) + 1)
-        start = text.find(part, start + len(part))
+def _find_first_lines(text: str, part: str) -> list[int]:
+    """Return the numbers of the first MAX_NAMED_LINES lines in which a part begins."""
+    numbers: list[int] = []
+    number, counted, place = 1, 0, text.find(part)
+    while place >= 0 and len(numbers) < MAX_NAMED_LINES:
+        number, counted = number + text.count("\n", counted, place), place
+        numbers.append(number)
+        place = text.find(part, place + len(part))
     return numbers
 
 
-def _ambiguous_error(numbers: Sequence[int]) -> Conflict:
-    named = join_with_rest([str(number) for number in numbers], MAX_NAMED_LINES)
+def _ambiguous_error(numbers: Sequence[int], total: int) -> Conflict:
+    """Return the refusal of a part that is there `total` times."""
+    named = join_with_rest([str(number) for number in numbers], MAX_NAMED_LINES, total=total)
     return Conflict(
-        f"old is there {len(numbers)} times: at lines {named}.",
+        f"old is there {total} times: at lines {named}.",
         hint="Give more of the lines around it, or replace all.",
     )
 
@@ -187,12 +210,30 @@ def _missing_error(text: str, old: str, new: str) -> NotFound:
         return NotFound(f"old is not in the file. new is, at line {line}: it may be done already.")
     wanted = next((line for line in old.split("\n") if line.strip()), "")
     lines = text.split("\n")
-    near = difflib.get_close_matches(wanted, lines, 1, MIN_LIKENESS) if wanted else []
-    if not near:
+    number = _find_nearest(wanted, lines)
+    if number is None:
         return NotFound("old is not in the file.", hint="Read the file again.")
-    number = lines.index(near[0])
     shown = number_lines(lines, max(0, number - NEAR_LINES), number + NEAR_LINES + 1)
     return NotFound(f"old is not in the file. The nearest lines are:\n{shown}")
+
+
+def _find_nearest(wanted: str, lines: Sequence[str]) -> int | None:
+    """Return the index of the line that is most like one, if any is like it."""
+    if not wanted:
+        return None
+    matcher = difflib.SequenceMatcher(b=wanted[:MAX_LIKENED_CHARACTERS])
+    nearest, likeness, measured = None, MIN_LIKENESS, 0
+    for index, line in enumerate(lines[:MAX_LIKENED_LINES]):
+        matcher.set_seq1(line[:MAX_LIKENED_CHARACTERS])
+        if matcher.real_quick_ratio() < likeness or matcher.quick_ratio() < likeness:
+            continue
+        measured += 1
+        ratio = matcher.ratio()
+        if ratio > likeness or (nearest is None and ratio == likeness):
+            nearest, likeness = index, ratio
+        if ratio == 1.0 or measured == MAX_MEASURED_LINES:
+            break
+    return nearest
 
 
 def number_lines(lines: Sequence[str], start: int, end: int, first: int = 1) -> str:
