@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+import structlog
 
 from sshwarma.git import host, session
 from sshwarma.git.host import GitHost
@@ -181,6 +183,30 @@ async def test_repositories_used_longest_ago_are_deleted(
     await fetch(served, bob)
     names = [path.name for path in cache.iterdir() if path.name != "work"]
     assert names == [bob.room_id]
+
+
+async def test_repositories_that_others_delete_do_no_harm(
+    served: GitHost, files: Workspaces, cache: Path, bob: Someone
+) -> None:
+    await put(files, bob, "a")
+    await fetch(served, bob)
+    (cache / "gone").symlink_to(cache / "nowhere")
+    (cache / ".deleted-1").mkdir()
+    await fetch(served, bob)
+    assert (cache / ".deleted-1").exists()
+
+
+async def test_clone_has_ended_well_where_old_repositories_cannot_be_listed(
+    served: GitHost, files: Workspaces, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    await put(files, bob, "a")
+    monkeypatch.setattr(host, "measure_tree", fail)
+    with structlog.testing.capture_logs() as logged:
+        await fetch(served, bob)
+    assert [entry["event"] for entry in logged] == ["old repositories were not deleted"]
 
 
 async def test_push_to_a_full_disk_is_refused_before_it_is_sent(

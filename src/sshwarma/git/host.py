@@ -36,6 +36,7 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_ENTRIES,
     MIN_GIT_FREE_BYTES,
 )
+from sshwarma.common.os_errors import describe_os_error
 from sshwarma.common.processes import (
     SOURCE_FOLDER,
     end_process,
@@ -121,8 +122,7 @@ class GitHost:
                     await self._serve_once(caller, service, stream, check)
             finally:
                 self._users[room_id] -= 1
-            for old_id in await asyncio.to_thread(self._list_old_repositories):
-                await self._delete_repository(old_id)
+            await self._delete_old_repositories()
 
     @contextlib.asynccontextmanager
     async def _take_place(self, agent_id: str) -> AsyncIterator[None]:
@@ -210,16 +210,28 @@ class GitHost:
             if self._users[room_id] <= users:
                 await finish(asyncio.to_thread(delete_tree, self._directory / room_id))
 
+    async def _delete_old_repositories(self) -> None:
+        """Delete what is too much; a failure is logged, as the session has ended well."""
+        try:
+            for old_id in await asyncio.to_thread(self._list_old_repositories):
+                await self._delete_repository(old_id)
+        except OSError as error:
+            log.warning("old repositories were not deleted", reason=describe_os_error(error))
+
     def _list_old_repositories(self) -> list[str]:
         """Return the repositories that are too many or too large, used longest ago."""
+        kept: list[tuple[float, str]] = []
         with os.scandir(self._directory) as entries:
-            kept = [entry for entry in entries if entry.name != WORK_DIRECTORY]
-        newest = sorted(kept, key=lambda entry: entry.stat().st_mtime, reverse=True)
+            for entry in entries:
+                if entry.name == WORK_DIRECTORY or entry.name.startswith("."):  # on its way out
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # deleted by another session
+                    kept.append((entry.stat().st_mtime, entry.name))
         size, old = 0, []
-        for number, entry in enumerate(newest):
-            size += measure_tree(Path(entry.path))
+        for number, (_, name) in enumerate(sorted(kept, reverse=True)):
+            size += measure_tree(self._directory / name)
             if number and (number >= MAX_GIT_REPOSITORIES or size > MAX_GIT_CACHE_BYTES):
-                old.append(entry.name)
+                old.append(name)
         return old
 
     def _check_free_space(self) -> None:
