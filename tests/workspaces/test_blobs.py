@@ -103,6 +103,15 @@ def test_sweep_deletes_what_is_old_and_not_used(blobs: BlobStore) -> None:
     assert {sha256 for sha256, _, _ in blobs.list_stored()} == {used, new}
 
 
+def test_files_of_others_are_no_blobs(blobs: BlobStore) -> None:
+    sha256 = blobs.store(b"unused")
+    make_old(blobs, sha256)
+    other = blobs.path_of(sha256).with_name(".nfs0001")
+    other.touch()
+    assert blobs.sweep(()) == len(b"unused")
+    assert other.exists() and list(blobs.list_stored()) == []
+
+
 def test_blob_that_is_stored_again_is_new(blobs: BlobStore) -> None:
     sha256 = blobs.store(b"again")
     make_old(blobs, sha256)

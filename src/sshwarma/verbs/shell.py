@@ -283,9 +283,9 @@ def _keep_last_states(text: str) -> str:
     """Return an output as a terminal leaves it: lines that are written again."""
     shown = []
     for text_line in text.split("\n"):
-        kept = ""
-        for part in text_line.split("\r"):
-            kept = part + kept[len(part) :]
+        *before, kept = text_line.split("\r")
+        for part in reversed(before):
+            kept += part[len(kept) :]
         shown.append(kept)
     return "\n".join(shown)
 

@@ -168,6 +168,8 @@ class BlobStore:
         """Yield the hash, size and time of use of every blob."""
         for folder in sorted(self.directory.glob("[0-9a-f][0-9a-f]")):
             for file in sorted(folder.iterdir()):
+                if not SHA256.fullmatch(file.name):  # of somebody else, such as a network disk
+                    continue
                 with contextlib.suppress(FileNotFoundError):  # swept in the meantime
                     found = file.stat()
                     yield file.name, found.st_size, found.st_mtime
