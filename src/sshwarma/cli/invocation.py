@@ -382,6 +382,9 @@ def with_invocation(
         as_json: bool,
         **kwargs: Any,
     ) -> int:
+        from sshwarma.common.library_search import tolerate_full_disks
+
+        tolerate_full_disks()
         words = _list_words(click.get_current_context())
         return function(Invocation(config, data_dir, as_json, words), *args, **kwargs)
 
