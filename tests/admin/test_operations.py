@@ -354,8 +354,22 @@ async def test_server_that_ends_before_it_answers_is_reported(tmp_path: Path) ->
 
     path = tmp_path / SOCKET_NAME
     async with await asyncio.start_unix_server(hang_up, path):
-        with pytest.raises(Unavailable, match="ended before it answered"):
+        with pytest.raises(Unavailable, match="closed the connection before it answered"):
             await send_request(tmp_path, "agents_list", {})
+
+
+@pytest.mark.process
+async def test_answer_of_another_version_says_so(tmp_path: Path) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b'{"result": [{"name": "ann", "made": {}}]}\n')
+        writer.close()
+
+    async with await asyncio.start_unix_server(answer, tmp_path / SOCKET_NAME):
+        [agent] = await send_request(tmp_path, "agents_list", {})
+    assert (agent["name"], agent.get("keys")) == ("ann", None)
+    with pytest.raises(Unavailable, match=r"of another version .* its answer has no made_at"):
+        agent["made"]["made_at"]
 
 
 @pytest.mark.process

@@ -12,7 +12,7 @@ from sshwarma.admin.operations import run_operation
 from sshwarma.cli.main import cli
 from sshwarma.verbs.audit_actions import COMMANDS, OTHER_ACTIONS
 from sshwarma.verbs.registry import every_verb
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import audit
 from support.people import Someone, do, refused, settle
@@ -36,7 +36,7 @@ async def test_unknown_action_is_refused_with_a_near_one(
 ) -> None:
     refusal = await refused(alice, f"/audit --verb {typed}")
     assert f"{refusal.message} {refusal.hint_for(PERSON)}" == says
-    with pytest.raises(NotFound) as caught:
+    with pytest.raises(Invalid) as caught:
         await run_operation(alice.world, "audit_list", {"verb": typed})
     assert str(caught.value) == says
 

@@ -149,8 +149,11 @@ async def test_help_flag_alone_asks_for_help(alice: Someone, line: str, topic: s
 
 
 @in_one_loop
-async def test_help_flag_within_a_line_is_no_request_for_help(alice: Someone) -> None:
-    await do(alice, "/me --help")  # a text
+async def test_help_flag_alone_asks_for_help_also_of_a_verb_that_takes_a_text(
+    alice: Someone,
+) -> None:
+    assert await do(alice, "/me --help") == await do(alice, "/help me")
+    await do(alice, "/me needs --help")  # a text
     assert (await refused(alice, "/look north --help")).message == "/look has no flag --help."
 
 

@@ -120,7 +120,7 @@ def test_doctor_knows_the_file_and_the_variables_of_the_server(tmp_path: Path) -
 @pytest.mark.parametrize(("words", "code", "status"), [
     (("agents", "disable", "nobody"), "not_found", EXIT_FAILED),
     (("agents", "rename", "root", "two words"), "invalid", EXIT_USAGE),
-    (("audit", "--verb", "nosuch"), "not_found", EXIT_FAILED),
+    (("audit", "--verb", "nosuch"), "invalid", EXIT_USAGE),
 ])  # fmt: skip
 def test_refusals_have_one_exit_status_with_and_without_a_server(
     words: tuple[str, ...], code: str, status: int, server: Server

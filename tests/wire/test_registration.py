@@ -149,7 +149,7 @@ def test_admin_invites_a_newcomer_from_the_world(serve: Callable[..., Server]) -
     assert boss.run("invite --role owner").status == 2
     screen = boss.sit()
     screen.enter("/invite --role guest --hours 2")
-    screen.wait_for("ssh NAME@HOST register ")
+    screen.wait_for(" NAME@127.0.0.1 register ")
     made = boss.json("invite new")
     assert re.fullmatch(r"[a-hjkmnp-z2-9]{14}", made["code"])
     assert made["role"] == "member"

@@ -157,8 +157,7 @@ def test_name_of_the_guide_is_taken(server: Server) -> None:
     assert "Not a language model" in server.owner.does("models")
     refused = server.cli("token", "new", "guide", "--label", "x")
     assert (
-        refused.returncode == EXIT_USAGE
-        and "guide is a model, and models do not log in." in refused.stderr
+        refused.returncode == 1 and "guide is a model, and models do not log in." in refused.stderr
     )
 
 

@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sshwarma.common.limits import CONTROL_TIMEOUT_SECONDS, MAX_CONTROL_ANSWER_BYTES
 from sshwarma.common.user_names import name_user
@@ -23,6 +23,17 @@ SOCKET_NAME: Final = "control.sock"
 
 CREDENTIALS: Final = struct.Struct("3i")
 """SO_PEERCRED: process, user and group."""
+
+
+class _ServerAnswer(dict[str, Any]):
+    """An object of an answer; other versions make it with other keys."""
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise Unavailable(
+            f"The running server is of another version than this command: its answer has no {key}."
+            " It may have done what was asked.",
+            hint="Restart it to run this version, or run its own sshwarma.",
+        )
 
 
 async def send_request(
@@ -48,8 +59,11 @@ async def send_request(
             " it. When it goes on, it may still do this.",
         ) from None
     if not line.endswith(b"\n"):
-        raise Unavailable("The server ended before it answered.")
-    answer = json.loads(line)
+        raise Unavailable(
+            "The server closed the connection before it answered.",
+            hint="It ended, or is of another version than this command: see its log.",
+        )
+    answer = json.loads(line, object_hook=_ServerAnswer)
     if "error" in answer:
         raise refusal_of_code(answer["error"], answer["message"], answer.get("hint", ""))
     return answer["result"]

@@ -310,5 +310,6 @@ def _in_use_error(data_dir: Path) -> DataDirInUseError:
     if is_served(data_dir):
         return DataDirInUseError(f"Another sshwarma is using {data_dir}. Stop it first.")
     return DataDirInUseError(
-        f"Another sshwarma command is using {data_dir}. Try again when it has ended."
+        f"Another sshwarma command, or a server of an older version, is using {data_dir}. Try again"
+        " when it has ended."
     )
