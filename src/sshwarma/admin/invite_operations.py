@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-from urllib.parse import urlsplit
-
 from sshwarma.admin.operation_registry import (
     Json,
     audited_change,
@@ -12,13 +9,10 @@ from sshwarma.admin.operation_registry import (
     register_operation,
 )
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS
-from sshwarma.settings import Settings, find_local_host, split_address
+from sshwarma.settings import Settings, make_register_command
 from sshwarma.world import invites
 from sshwarma.world.audit import operator
 from sshwarma.world.world import World
-
-SSH_PORT: Final = 22
-"""The port that ssh uses by itself."""
 
 
 @register_operation
@@ -62,7 +56,11 @@ async def invite(
         "role": role,
         "hours": hours,
         "expires_at": format_time(invite.expires_at),
-        "command": _make_register_command(settings, invite.code),
+        "command": make_register_command(
+            settings.ssh.listen if settings else "",
+            settings.http.public_url if settings else "",
+            invite.code,
+        ),
     }
 
 
@@ -93,19 +91,3 @@ async def invite_revoke(world: World, /, invite_id: str) -> Json:
         world, f"invite revoke {invite_id}", lambda tx: invites.revoke_invite(tx, invite_id)
     )
     return {"id": found.id, "role": found.role}
-
-
-def _make_register_command(settings: Settings | None, code: str) -> str:
-    """Return the command with which a newcomer uses a code.
-
-    Its host is that of the public URL, or the address of the server; HOST if it listens on all
-    addresses, because nobody knows what newcomers call it.
-    """
-    if settings is None:
-        return f"ssh NAME@HOST register {code}"
-    listening, port = split_address(settings.ssh.listen)
-    host = urlsplit(settings.http.public_url).hostname if settings.http.public_url else listening
-    if not host or find_local_host(host) != host:
-        host = "HOST"
-    option = f"-p {port} " if port != SSH_PORT else ""
-    return f"ssh {option}NAME@{host} register {code}"

@@ -4,6 +4,7 @@ from sshwarma.settings.addresses import (
     find_local_host,
     format_address,
     is_loopback,
+    make_register_command,
     split_address,
 )
 from sshwarma.settings.errors import describe_settings_errors, describe_value_error
@@ -73,6 +74,7 @@ __all__ = [
     "is_loopback",
     "load_settings",
     "load_valid_part",
+    "make_register_command",
     "split_address",
     "xdg_dir",
 ]

@@ -12,6 +12,9 @@ from sshwarma.common.validation_text import format_given
 
 MAX_PORT: Final = 65_535
 
+SSH_PORT: Final = 22
+"""The port that ssh uses by itself."""
+
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9.\-\[\]:]{1,253}")
 
 
@@ -46,6 +49,25 @@ def find_local_host(host: str) -> str:
     if not is_wildcard:
         return host
     return "::1" if ":" in host else "127.0.0.1"
+
+
+def make_register_command(listen: str, public_url: str, code: str) -> str:
+    """Return the command with which a newcomer uses a code.
+
+    Its host is that of the public URL, or the address of the server; HOST if it listens on all
+    addresses, because nobody knows what newcomers call it.
+
+    Args:
+        listen: HOST:PORT of the ssh server; "" if it is not known.
+        public_url: URL under which the HTTP server is reached; "" for none.
+        code: of the invite.
+    """
+    listening, port = split_address(listen) if listen else ("", SSH_PORT)
+    host = urlsplit(public_url).hostname if public_url else listening
+    if not host or find_local_host(host) != host:
+        host = "HOST"
+    option = "" if port in (0, SSH_PORT) else f"-p {port} "  # 0: a free one, which nobody knows
+    return f"ssh {option}NAME@{host} register {code}"
 
 
 def check_address(value: str) -> str:

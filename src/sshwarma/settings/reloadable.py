@@ -12,6 +12,7 @@ from sshwarma.settings.server import (
     RegistrationSettings,
     RetentionSettings,
     SearchSettings,
+    SshSettings,
 )
 
 
@@ -19,10 +20,11 @@ from sshwarma.settings.server import (
 class ReloadableSettings:
     """Sections in force: one object, which all parts read at each use.
 
-    A part that kept a section would not notice a reload.
+    A part that kept a section would not notice a reload. Of [ssh], a reload changes nothing.
     """
 
     motd: str = ""
+    ssh: SshSettings = field(default_factory=SshSettings)
     limits: LimitSettings = field(default_factory=LimitSettings)
     registration: RegistrationSettings = field(default_factory=RegistrationSettings)
     search: SearchSettings = field(default_factory=SearchSettings)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from sshwarma.common.limits import DEFAULT_INVITE_HOURS, MAX_INVITE_HOURS
 from sshwarma.services import services_of
+from sshwarma.settings import make_register_command
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
@@ -38,12 +39,18 @@ COMMAND_LINE: Final = "command line"
 
 @dataclass(frozen=True, slots=True)
 class InviteCode:
-    """A new invite code, shown this once. `expires_at` is in milliseconds since 1970."""
+    """A new invite code, shown this once.
+
+    Attributes:
+        expires_at: in milliseconds since 1970.
+        command: what the newcomer types.
+    """
 
     id: str
     code: str
     role: str
     expires_at: int
+    command: str
 
 
 @view(InviteCode)
@@ -60,7 +67,7 @@ def draw_invite_code(invite: InviteCode) -> Block:
             ("dim", " It is shown only once. The newcomer types, with an ssh key and a free name:"),
             hang=2,
         ),
-        line(f"  ssh NAME@HOST register {invite.code}"),
+        line(f"  {invite.command}"),
     )
 
 
@@ -164,11 +171,13 @@ async def create_invite(
         role: the role of the newcomer on the server (default member).
         hours: time in hours until the code expires (default {DEFAULT_INVITE_HOURS}).
     """
-    invites.check_codes_are_used(services_of(caller).settings.registration.mode)
+    settings = services_of(caller).settings
+    invites.check_codes_are_used(settings.registration.mode)
     new_invite = await caller.change(
         lambda tx: invites.create_invite(tx, role, hours, created_by=caller.agent.id)
     )
-    return InviteCode(new_invite.id, new_invite.code, role, new_invite.expires_at)
+    command = make_register_command(settings.ssh.listen, settings.http.public_url, new_invite.code)
+    return InviteCode(new_invite.id, new_invite.code, role, new_invite.expires_at, command)
 
 
 @invite.verb(
