@@ -24,7 +24,7 @@ from sshwarma.ssh.transport.host_key import (
     switch_host_key,
 )
 from sshwarma.ssh.transport.public_key import UnusableKey
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, NotFound
 
 log = structlog.get_logger(__name__)
 
@@ -36,13 +36,13 @@ def describe_host_keys(data_dir: Path) -> dict[str, Any]:
 
     Raises:
         NotFound: if there is no key.
-        Invalid: if a key cannot be used, with the reason.
+        Conflict: if a key cannot be used, with the reason.
     """
     _check_key_exists(data_dir)
     try:
         keys = load_host_keys(data_dir)
     except UnusableKey as error:
-        raise Invalid(str(error)) from error
+        raise Conflict(str(error)) from error
     described = [_describe_key(key) for key in keys]
     if len(described) == 1:
         return {"current": described[0], "next": None}
@@ -107,7 +107,7 @@ def use_next_key(
     Raises:
         Conflict: if there is no next key, or clients cannot have learned it.
         NotFound: if the key in use is missing.
-        Invalid: if it cannot be used; then nothing has changed.
+        Conflict: if it cannot be used; then nothing has changed.
     """
     _check_key_exists(data_dir)
     try:
@@ -121,7 +121,7 @@ def use_next_key(
             hint="sshwarma host-key next creates it. Switch when people have connected since.",
         ) from None
     except UnusableKey as error:
-        raise Invalid(str(error)) from error
+        raise Conflict(str(error)) from error
     return describe_host_keys(data_dir)
 
 

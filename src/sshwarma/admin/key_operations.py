@@ -21,7 +21,7 @@ from sshwarma.ssh.transport.public_key import (
 )
 from sshwarma.world import agents, login_keys, owners
 from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.expiry import compute_expiry
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -97,7 +97,7 @@ async def keys_add(
 
 def _check_no_model(agent: Agent | None) -> None:
     if agent is not None and agent.kind == "model":
-        raise Invalid(
+        raise Conflict(
             f"{agent.name} is a model, and models do not log in.",
             hint="Add the key to a name of its own.",
         )

@@ -26,7 +26,7 @@ from sshwarma.verbs.audit_actions import choose_actions
 from sshwarma.world import things, tokens
 from sshwarma.world.access import TokenScope
 from sshwarma.world.audit_list import list_audit
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -55,7 +55,7 @@ async def token_new(
     """
     agent = require_agent(world, name)
     if agent.kind == "model":
-        raise Invalid(f"{agent.name} is a model, and models do not log in.")
+        raise Conflict(f"{agent.name} is a model, and models do not log in.")
     label = tokens.check_label(label) if label is not None else ""
     if scope not in tuple(TokenScope):
         raise Invalid(f"Unknown scope {scope}.", hint=f"Choose one of: {', '.join(TokenScope)}.")

@@ -39,10 +39,12 @@ class BackgroundTasks:
 
         Args:
             work: the coroutine to run.
-            name: the task's name in debug output.
+            name: the task's name in the log (default: that of its function).
             failed: the log event if it raises.
         """
-        task = asyncio.get_running_loop().create_task(work, name=name)
+        task = asyncio.get_running_loop().create_task(
+            work, name=name or getattr(work, "__qualname__", None)
+        )
         self._tasks.add(task)
 
         def on_done(done: asyncio.Task[T]) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select
 
 from sshwarma.verbs.registry import VerbGroup, every_entry, every_verb, find_entry, find_verb
 from sshwarma.world.audit import FAILED_LOGIN, LOGIN
-from sshwarma.world.errors import unknown_name_error
+from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.schema import audit
 from sshwarma.world.world import World
 
@@ -31,7 +31,7 @@ async def choose_actions(world: World, typed: str) -> tuple[str, ...]:
     The name of a group of verbs is all of them, and an alias is its verb.
 
     Raises:
-        NotFound: with names that are near, if the program has no such action, and no row of the
+        Invalid: with names that are near, if the program has no such action, and no row of the
             audit, which may be of another version.
     """
     name = " ".join(typed.lower().removeprefix("/").split())
@@ -43,7 +43,8 @@ async def choose_actions(world: World, typed: str) -> tuple[str, ...]:
     groups = {entry.name for entry in every_entry() if isinstance(entry, VerbGroup)}
     known = {*recorded, *OTHER_ACTIONS, *COMMANDS, *groups, *(verb.name for verb in every_verb())}
     hint = "The column before the request has the names, such as login, keys or room."
-    raise unknown_name_error("action", typed, known=sorted(known), hint=hint)
+    unknown = unknown_name_error("action", typed, known=sorted(known), hint=hint)
+    raise Invalid(unknown.message, hint=unknown.hints)
 
 
 def _find_actions(name: str) -> tuple[str, ...]:

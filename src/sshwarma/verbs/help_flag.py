@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sshwarma.verbs.registry import Verb, VerbGroup, find_entry
+from sshwarma.verbs.registry import VerbGroup, find_entry
 
 
 def find_help_topic(line: str) -> str:
     """Return the topic that a line such as `/gc purge --help` asks for; "" if none.
 
-    For a verb that takes a text and no flags, `--help` is the text.
+    A text that is `--help` and nothing else is taken for a question, too.
     """
     name, *words = line.split(None, 3)
     if not words or words[-1] != "--help" or not name.startswith("/"):
@@ -20,8 +20,4 @@ def find_help_topic(line: str) -> str:
         found = entry.find(words[0]) if len(words) == 2 else None
     else:
         found = entry if len(words) == 1 else None
-    return found.name if found is not None and _takes_flags(found) else ""
-
-
-def _takes_flags(verb: Verb) -> bool:
-    return verb.text is None or verb.text.is_text_after_equals or bool(verb.typed_flags)
+    return found.name if found is not None else ""

@@ -197,9 +197,9 @@ class WorldMetricsCollector(Collector):
         world = self._world
         yield make_gauges(
             "sshwarma_agents",
-            "Accounts that are not disabled, by kind.",
+            "Accounts that are not disabled, and models that are not removed, by kind.",
             "kind",
-            Counter(agent.kind for agent in world.agents if not agent.disabled),
+            Counter(agent.kind for agent in world.agents if not (agent.disabled or agent.retired)),
         )
         doors: Counter[str] = Counter({"ssh": 0, "mcp": 0})
         doors.update(connection.door for connection in world.presence)
