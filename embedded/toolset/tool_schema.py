@@ -54,7 +54,8 @@ class ToolFunction:
             hint = hints.get(name, Any)
             if not isinstance(default, FieldInfo):
                 text = None if _has_text(hint) else self._texts.get(name)
-                default = Field(default, description=text or None)
+                # Also description=None would take the place of the annotation's.
+                default = Field(default, description=text) if text else Field(default)
             fields[name] = (hint, default)
         return create_model("Arguments", __config__={"extra": "forbid"}, **fields)
 

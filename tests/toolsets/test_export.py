@@ -195,6 +195,7 @@ def test_no_secret_is_written(fields: dict[str, Any]) -> None:
     for path, content in read_archive(export.data).items():
         assert SECRET.encode() not in content, path
     assert SECRET not in repr(export.replaced)
+    assert set(export.variables) >= {one.variable for one in export.replaced}
     again = read_bundle(read_archive(export.data)).manifest
     assert replace_secrets(again) == (again, [])
     assert all(part.place.startswith("mcp_servers[0].") for part in export.replaced)

@@ -50,7 +50,7 @@ SERVERS = """mcp_servers:
   - id: srv
     command: python3
     args: [-u, -c, "print(1)", --mode, fast]
-    env: {MODE: fast}
+    env: {MODE: fast, KEY: "${NOTES_KEY}"}
 """
 
 
@@ -60,12 +60,13 @@ def test_export_says_which_variables_must_be_set(ann: Person, name: Callable[[st
     files["toolset.yaml"] += SERVERS
     assert ann.run("toolset import", pack(files), "-T").status == 0
     exported = ann.run(f"toolset export {kit_id}", b"", "-T")
-    assert "SRV_ARG_3 (mcp_servers[0].args[2])." in exported.err
+    assert "SRV_ARG_3 (mcp_servers[0].args[2]), NOTES_KEY (mcp_servers[0].env.KEY)." in exported.err
     with zipfile.ZipFile(io.BytesIO(exported.raw)) as archive:
         manifest = archive.read("toolset.yaml").decode()
-    assert manifest.count("fast") == 2 and manifest.count("${") == 1
+    assert manifest.count("fast") == 2 and manifest.count("${") == 2
     assert ann.json(f"toolset export --json {kit_id}")["variables"] == [
-        {"name": "SRV_ARG_3", "place": "mcp_servers[0].args[2]"}
+        {"name": "SRV_ARG_3", "place": "mcp_servers[0].args[2]"},
+        {"name": "NOTES_KEY", "place": "mcp_servers[0].env.KEY"},
     ]
 
 

@@ -102,6 +102,27 @@ def test_probable_mistakes_are_warnings_with_their_place(
     assert ann.run("toolset import --json", archive, "-T").json["warnings"] == said
 
 
+def test_approval_that_the_manifest_lifts_is_a_warning(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("kit")
+    files = kit(kit_id, functions=("ask", "sing"))
+    files["tools/kit.py"] = "from covalt_toolset import tool\n" + "".join(
+        f"\n@tool(requires_confirmation=True)\ndef {one}():\n    'Speak.'\n"
+        for one in ("ask", "sing")
+    )
+    files["toolset.yaml"] = files["toolset.yaml"].replace(
+        "tools.kit:ask\n", "tools.kit:ask\n    requires_confirmation: false\n"
+    )
+    files["toolset.yaml"] += "tool_overrides:\n  - {tool_id: sing, requires_confirmation: false}\n"
+    assert ann.run("toolset import --json", pack(files), "-T").json["warnings"] == [
+        "toolset.yaml: tools[0].requires_confirmation: false, and the code of ask asks for an"
+        " approval: its calls need none (line 9).",
+        "toolset.yaml: tool_overrides[0].requires_confirmation: false, and the tool sing asks for"
+        " an approval: its calls need none (line 14).",
+    ]
+
+
 def test_schema_that_does_not_fit_its_function_is_a_warning(
     ann: Person, name: Callable[[str], str]
 ) -> None:

@@ -109,6 +109,7 @@ def test_upgrade_changes_the_servers(
     kit_id, server = name("kit"), name("srv")
     assert ann.run("toolset import", bundle(kit_id, server), "-T").status == 0
     wait_until(lambda: state(ann, server) == "up")
+    assert f"Added: by the toolset {kit_id}" in " ".join(ann.does(f"mcp show {server}").split())
     asking = bundle(kit_id, server, "    requires_confirmation: true\n", version="2")
     assert ann.run("toolset import", asking, "-T").status == 0
     wait_until(lambda: state(ann, server) == "up")

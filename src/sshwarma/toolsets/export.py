@@ -34,7 +34,7 @@ from sshwarma.toolsets.archive import (
 from sshwarma.toolsets.manifest import ToolsetManifest
 from sshwarma.toolsets.manifest_reading import read_manifest
 from sshwarma.toolsets.paths import find_bundle_path_problem
-from sshwarma.toolsets.secret_values import Replaced, replace_secrets
+from sshwarma.toolsets.secret_values import Replaced, find_variables, replace_secrets
 from sshwarma.world.errors import Conflict
 
 _FIRST_DAY: Final = 0x21
@@ -51,10 +51,16 @@ MIN_SECRET_CHARACTERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """An archive, and what was replaced in its manifest."""
+    """An archive.
+
+    Attributes:
+        replaced: what was replaced in its manifest.
+        variables: all that its manifest names, each with the first place where it stands.
+    """
 
     data: bytes
     replaced: Sequence[Replaced]
+    variables: Mapping[str, str]
 
 
 class _Dumper(yaml.CSafeDumper):
@@ -111,7 +117,7 @@ def write_archive(manifest: ToolsetManifest, files: Mapping[str, bytes]) -> Expo
     _check_no_secret(replaced, contents)
     data = _write(contents)
     read_manifest(read_archive(data)[MANIFEST_PATH])  # nobody gets what cannot be imported
-    return Export(data, replaced)
+    return Export(data, replaced, find_variables(clean))
 
 
 def _check_no_secret(replaced: Sequence[Replaced], contents: Mapping[str, bytes]) -> None:

@@ -23,7 +23,11 @@ def list_warnings(
 
     It takes up to half a second: the lines of a large manifest are read.
     """
-    problems = [*_find_equal_names(bundle, tools), *_find_undescribed(bundle, tools)]
+    problems = [
+        *_find_equal_names(bundle, tools),
+        *_find_undescribed(bundle, tools),
+        *_find_lifted_approvals(bundle, tools, answer),
+    ]
     warnings = list(dict.fromkeys(_read_warnings(answer)))
     rest = len(problems) + len(warnings) - MAX_WARNINGS
     shown = [bundle.describe_problem(problem) for problem in problems[:MAX_WARNINGS]]
@@ -65,6 +69,37 @@ def _find_undescribed(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str
                 f"tools[{index}]: {tool.id} has neither a description nor a docstring, by which"
                 " models choose it"
             )
+
+
+def _find_lifted_approvals(
+    bundle: Bundle, tools: Sequence[ToolInfo], answer: WorkerAnswer
+) -> Iterator[str]:
+    """Yield where the manifest lifts an approval that the code or itself asks for."""
+    in_code = set(_list_asking(answer))
+    for index, tool in enumerate(bundle.manifest.tools):
+        if tool.requires_confirmation is False and tool.id in in_code:
+            yield (
+                f"tools[{index}].requires_confirmation: false, and the code of {tool.id} asks for"
+                " an approval: its calls need none"
+            )
+    asking = {info.id for info in tools if info.requires_confirmation}
+    for index, override in enumerate(bundle.manifest.tool_overrides):
+        name = override.tool_id.rpartition(":")[2]
+        is_own = override.tool_id in (name, f"{bundle.manifest.id}:{name}")
+        if is_own and name in asking and override.requires_confirmation is False:
+            yield (
+                f"tool_overrides[{index}].requires_confirmation: false, and the tool {name} asks"
+                " for an approval: its calls need none"
+            )
+
+
+def _list_asking(answer: WorkerAnswer) -> Iterator[str]:
+    """Yield the tools whose code asks for an approval, as a worker says."""
+    listed = answer.result.get("tools")
+    for one in listed if isinstance(listed, list) else ():
+        meta = one.get("_meta") if isinstance(one, dict) else None
+        if isinstance(meta, dict) and meta.get("requires_confirmation") is True:
+            yield str(one.get("name"))
 
 
 def _read_warnings(answer: WorkerAnswer) -> Iterator[str]:

@@ -96,7 +96,7 @@ def replace_secrets(manifest: ToolsetManifest) -> tuple[ToolsetManifest, list[Re
     A variable is named for its place, and never as one that the manifest uses already. To do it
     twice changes nothing.
     """
-    replacer = _Replacer(_list_variables(manifest))
+    replacer = _Replacer(find_variables(manifest))
     servers = tuple(
         replacer.replace_server(f"mcp_servers[{index}]", server)
         for index, server in enumerate(manifest.mcp_servers)
@@ -104,13 +104,17 @@ def replace_secrets(manifest: ToolsetManifest) -> tuple[ToolsetManifest, list[Re
     return manifest.model_copy(update={"mcp_servers": servers}), replacer.replaced
 
 
-def _list_variables(manifest: ToolsetManifest) -> set[str]:
-    found: set[str] = set()
-    for server in manifest.mcp_servers:
-        texts = [server.command or "", server.url or "", *server.args]
-        texts += [*server.env.values(), *server.headers.values()]
-        for text in texts:
-            found.update(VARIABLE.findall(text))
+def find_variables(manifest: ToolsetManifest) -> dict[str, str]:
+    """Return the variables that a manifest names, each with its first place."""
+    found: dict[str, str] = {}
+    for index, server in enumerate(manifest.mcp_servers):
+        texts = {"command": server.command or "", "url": server.url or ""}
+        texts |= {f"args[{number}]": text for number, text in enumerate(server.args)}
+        texts |= {f"env.{name}": text for name, text in server.env.items()}
+        texts |= {f"headers.{name}": text for name, text in server.headers.items()}
+        for place, text in texts.items():
+            for name in VARIABLE.findall(text):
+                found.setdefault(name, f"mcp_servers[{index}].{place}")
     return found
 
 

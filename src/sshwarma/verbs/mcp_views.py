@@ -6,7 +6,7 @@ import difflib
 import json
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,7 @@ async def find_shown(caller: Caller, hub: Hub, name: str) -> ServerDetails:
         reason=format_reason(condition, show_addresses),
         retry_seconds=max(0, round(condition.retry_at - now)) if condition.retry_at else None,
         where=_format_address(caller, server, show_addresses),
-        facts=dict(_list_facts(server, sign_in, show_addresses)),
+        facts=dict(_list_facts(server, sign_in, show_addresses, _name_origin(server, ancestors))),
         tools=tuple(_make_tool_details(server, tool) for tool in tools),
         refused=_read_refused(server),
     )
@@ -299,7 +299,19 @@ def _format_address(caller: Caller, server: Thing, whole: bool) -> str:
     return shlex.join(settings.command) if whole else Path(settings.command[0]).name
 
 
-def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, str]]:
+def _name_origin(server: Thing, ancestors: Sequence[Thing]) -> str:
+    """Return who has added a server, as the rest of a sentence; "" if it is offered."""
+    if server_records.is_offered(server):
+        return ""
+    if server_records.is_from_settings(server):
+        return "in the settings file"
+    if server_records.is_of_toolset(server):
+        toolset = next((one.label for one in ancestors if one.id == server.parent_id), "")
+        return f"by the toolset {toolset}"
+    return "by an owner"
+
+
+def _list_facts(server: Thing, signed: str, whole: bool, origin: str) -> Iterator[tuple[str, str]]:
     settings = server_records.read_settings(server)
     is_offered = server_records.is_offered(server)
     if server.metadata.get("server"):
@@ -315,9 +327,8 @@ def _list_facts(server: Thing, signed: str, whole: bool) -> Iterator[tuple[str, 
         yield "Client", settings.oauth_client_id
     if settings.cwd is not None and whole:
         yield "Directory", str(settings.cwd)
-    if not is_offered:
-        in_settings = server_records.is_from_settings(server)
-        yield "Added", "in the settings file" if in_settings else "by an owner"
+    if origin:
+        yield "Added", origin
     limits = f"{settings.call_seconds:g} s a call, {settings.calls_at_once} at once"
     if settings.url is None and not is_offered:
         limits += f", {settings.memory_mib} MiB"

@@ -187,8 +187,8 @@ async def import_toolset(
 async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | ToolsetData:
     """Write a toolset as a ZIP file, with decisions on its tools, no secrets.
 
-    What may be a secret of its MCP servers is a variable in it, which who imports it must set:
-    `variables` in the result.
+    What may be a secret of its MCP servers is a variable in it. Who imports it must set all its
+    variables: `variables` in the result.
 
     For people:
         From a shell: `ssh HOST toolset export NAME > FILE.zip`
@@ -214,7 +214,7 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | To
     entry = await services.workspaces.store(export.data)
     file_name = f"{space.label}-{manifest.version}.zip"
     saved_by = write_ssh_command("toolset export", name=space.label)
-    variables = tuple(ToolsetVariable(one.variable, one.place) for one in export.replaced)
+    variables = tuple(ToolsetVariable(*one) for one in export.variables.items())
     if caller.wants_bytes:
         path = await asyncio.to_thread(blobs.check, entry.sha256)
         if variables and caller.on_progress is not None:

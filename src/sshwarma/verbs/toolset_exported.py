@@ -13,7 +13,7 @@ from sshwarma.world.reader import Reader
 
 @dataclass(frozen=True, slots=True)
 class ToolsetVariable:
-    """A variable that stands at a place, for a value that may be a secret."""
+    """A variable that a manifest names; `place` is the first one."""
 
     name: str
     place: str
@@ -24,7 +24,7 @@ class ToolsetData(FileData):
     """The archive of a toolset; `data` is base64.
 
     Attributes:
-        variables: that stand in it in place of values; who imports it must set them.
+        variables: that its manifest names; who imports it must set them.
     """
 
     variables: tuple[ToolsetVariable, ...] = ()
@@ -34,8 +34,8 @@ def describe_variables(variables: Sequence[ToolsetVariable]) -> str:
     """Return which variables must be set on the server where an archive is imported."""
     named = ", ".join(f"{one.name} ({one.place})" for one in variables)
     return (
-        "Variables stand in place of values that may be secrets. Set them in the environment of"
-        f" the server that imports it: {named}."
+        "It names variables, also in place of values that may be secrets. Set them in the"
+        f" environment of the server that imports it: {named}."
     )
 
 
