@@ -73,6 +73,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
     What collection made, a million objects, is left out for good.
     """
+    lanes.started()  # by modules, which ask what the machine can do: of no test
     gc.enable()
     gc.collect()
     gc.freeze()

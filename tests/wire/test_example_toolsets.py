@@ -53,7 +53,7 @@ def test_charts_are_plots_in_a_terminal_and_data_for_a_page(ann: Person) -> None
     assert done["structured"] == values | {"kind": "bars"}
     assert done["render_plan"]["renderer"] == "html"
     shown = ann.run(f"run charts:bar_chart {json.dumps(values)}").out
-    assert f"   tea {30 * '█'} 3" in shown and f"coffee {60 * '█'} 6" in shown
+    assert f"   tea {20 * '█'} 3" in shown and f"coffee {40 * '█'} 6" in shown
     assert "page artifacts/chart.html, with the result as its data" in shown
     assert shown.count('"kind": "bars"') == 1
     screen = ann.sit(room=ann.json("files")["room"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-WIDTH = 60
+WIDTH = 40
 """Columns of a plot, without its labels."""
 
 HEIGHT = 8
