@@ -154,9 +154,9 @@ def test_module_is_the_one_that_python_finds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entrypoint", "paths", "words"),
     [
-        ("os:system", [], "os.py and tools/os.py is not in the toolset"),
+        ("os:system", [], "neither os.py nor tools/os.py is in the toolset"),
         ("tools.fils:run", ["tools/files.py"], "did you mean tools/files.py?"),
-        ("files:run", ["lib/files.py"], "is not in the toolset"),
+        ("files:run", ["lib/files.py"], "neither files.py nor tools/files.py is in the toolset"),
         ("a.b:run", ["a/b.py", "a.py"], "a.py hides a/b.py"),
         ("tools.a:run", ["tools/a.txt"], "tools/a.py is not in the toolset"),
     ],

@@ -290,8 +290,9 @@ def test_model_builds_the_app_and_a_person_allows_its_command(ann: Person) -> No
     steps = ann.json("history show --tools")["entries"][-1]["meta"]["steps"]
     assert [step[0] for step in steps] == [
         "workspace materialized", "imported", "context set", "called", "returned",
-        "context cleared", "snapshot made", "render plan made",
+        "context cleared", "snapshot made", "render plan made", "call recorded",
     ]  # fmt: skip
+    assert ann.json("expand")["steps"] == steps
     assert [step[1] for step in steps] == sorted(step[1] for step in steps)
     ann.does("undo")
     assert [item["path"] for item in ann.json("files")["files"]] == ["site/index.html"]

@@ -121,9 +121,9 @@ def test_no_sequence_of_commands_ends_the_last_owner(
 
 
 async def test_models_get_neither_role_nor_key(world: World, alice: Someone, qwen: Any) -> None:
-    with pytest.raises(Invalid, match="qwen is a model, and models have no role"):
+    with pytest.raises(Conflict, match="qwen is a model, and models have no role"):
         await run_operation(world, "agents_role", {"name": "qwen", "role": "owner"})
-    with pytest.raises(Invalid, match="qwen is a model, and models do not log in"):
+    with pytest.raises(Conflict, match="qwen is a model, and models do not log in"):
         await run_operation(world, "keys_add", {"name": "qwen", "public_key": KEYS[0]})
 
 

@@ -182,7 +182,10 @@ def find_entrypoint(entrypoint: str, files: Mapping[str, bytes]) -> Entrypoint |
     ]  # fmt: skip
     near = suggest_near_names(f"{stem}.py", [path for path in files if path.endswith(".py")])
     hint = f" ({near[0].lower()}{near[1:]})" if near else ""
-    return f"{shorten_name(' and '.join(tried))} is not in the toolset{hint}"
+    missing = shorten_name(" nor ".join(tried))
+    if len(tried) > 1:
+        return f"neither {missing} is in the toolset{hint}"
+    return f"{missing} is not in the toolset{hint}"
 
 
 def _find_hiding_module(stem: str, files: Mapping[str, bytes]) -> str:

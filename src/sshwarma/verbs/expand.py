@@ -30,6 +30,7 @@ class ExpandedRow:
 
     `left` characters follow it, from index `next`; None at the end. `render_plan` is how a page
     shows the result of a tool whose renderer says it, with `structured`, the result's value.
+    `steps` are those of the call of a toolset, each with its time in milliseconds since 1970.
     """
 
     seq: int
@@ -40,6 +41,7 @@ class ExpandedRow:
     next: int | None
     render_plan: dict[str, Any] | None = None
     structured: Any = None
+    steps: tuple[tuple[str, int], ...] = ()
 
 
 @view_for_reader(ExpandedRow)
@@ -118,4 +120,5 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         next=end if left else None,
         render_plan=plan,
         structured=structured,
+        steps=tuple((name, at) for name, at in log_row.meta.get("steps", ())),
     )

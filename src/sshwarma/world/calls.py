@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -21,6 +21,9 @@ from sshwarma.world.schema import tool_calls, turns
 from sshwarma.world.store import Change
 
 CallResultKind = Literal["result", "error", "timeout"]
+
+RECORDED_STEP: Final = "call recorded"
+"""The last step of a call whose steps are recorded."""
 
 
 def record_call_start(  # noqa: PLR0913 - one keyword for each fact
@@ -164,7 +167,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         | ({"attachments": entries} if entries else {})
         | ({"nested": True} if call.meta.get("nested") else {})
         | ({"calls": nested_calls} if nested_calls else {})
-        | ({"steps": [list(step) for step in steps]} if steps else {})
+        | ({"steps": [*map(list, steps), [RECORDED_STEP, tx.now]]} if steps else {})
         | ({"renderer": render_plan["renderer"]} if render_plan else {}),
         tags=(f"tool:{tool}",),
         origin=origin,

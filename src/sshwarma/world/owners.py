@@ -37,7 +37,7 @@ def set_agent_role(tx: Change, agent_id: str, role: str) -> None:
     agents.check_server_role(role)
     thing = things.get_live_thing(tx.conn, agent_id)
     if Agent.from_thing(thing).kind != "person":
-        raise Invalid(
+        raise Conflict(
             f"{thing.name} is a model, and models have no role.",
             hint="What a model may do follows from who asks it.",
         )
