@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -93,3 +95,32 @@ async def test_content_under_an_open_file_is_kept(tmp_path_factory: pytest.TempP
     working.close()
     working.close()
     assert not blobs.held
+
+
+async def test_file_is_dropped_after_the_thread_that_copies_to_it(tmp_path: Path) -> None:
+    """The number of a closed file may be that of another, which the thread would write to."""
+    blobs = BlobStore(tmp_path / "blobs")
+    at_gate, gate = threading.Event(), threading.Event()
+
+    def check_later(sha256: str) -> Path:
+        at_gate.set()
+        gate.wait(30)
+        return blobs.path_of(sha256)
+
+    with patch.object(scratch, "MAX_SCRATCH_MEMORY_BYTES", 1):
+        working = opened(blobs, b"what was there")
+        await working.write(0, b"new")
+        with patch.object(blobs, "check", check_later):
+            reading = asyncio.create_task(working.read(5, 9))
+            try:
+                while not at_gate.is_set():
+                    assert not reading.done()
+                    await asyncio.sleep(0.001)
+                reading.cancel()
+                working.close()  # the client has gone
+                assert len(list((tmp_path / "blobs" / "tmp").iterdir())) == 1
+            finally:
+                gate.set()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+    assert list((tmp_path / "blobs" / "tmp").iterdir()) == []

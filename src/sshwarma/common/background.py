@@ -88,7 +88,7 @@ class BackgroundTasks:
         await self.join()
 
 
-def ignore_outcome(task: asyncio.Task[Any]) -> None:
+def ignore_outcome(task: asyncio.Future[Any]) -> None:
     """Done callback of a task that nobody awaits: no exception is reported as lost."""
     if not task.cancelled():
         task.exception()

@@ -161,12 +161,12 @@ class GitHost:
         check: Callable[[Caller], Awaitable[Caller]],
     ) -> None:
         work = self._directory / WORK_DIRECTORY / secrets.token_hex(8)
-        await asyncio.to_thread(work.mkdir, 0o700, parents=True)
         try:
+            await finish(asyncio.to_thread(work.mkdir, 0o700, parents=True))
             process = await _start_process()
             session = GitSession(process, stream, work, self._workspaces, check)
             try:
-                base_id = await self._update(caller.room_id, service, session, work)
+                base_id = await self._update(caller.room_id, service, process, session, work)
                 await session.run(caller, base_id)
             finally:
                 await finish(end_process(process, process.stdout, process.stderr))
@@ -174,12 +174,12 @@ class GitHost:
             await finish(asyncio.to_thread(delete_tree, work))
 
     async def _update(
-        self, room_id: str, service: str, session: GitSession, work: Path
+        self, room_id: str, service: str, process: Process, session: GitSession, work: Path
     ) -> str | None:
         """Bring the repository of a room up to date; return the version that it has then."""
         repository = self._directory / room_id
         lock = self._locks.setdefault(room_id, asyncio.Lock())
-        async with lock:  # one process at a time writes there
+        async with lock, _ending_if_failed(process):  # one process at a time writes there
             known = await asyncio.to_thread(read_known_versions, repository)
             history = await read_history(self._world, room_id, known.keys())
             request = {
@@ -247,6 +247,16 @@ class GitHost:
                 f" {MIN_GIT_FREE_BYTES // MIB}.",
                 hint="Ask who runs the server to make room.",
             )
+
+
+@contextlib.asynccontextmanager
+async def _ending_if_failed(process: Process) -> AsyncIterator[None]:
+    """End a process if what it does in the context fails or is cancelled."""
+    try:
+        yield
+    except BaseException:
+        await finish(end_process(process, process.stdout, process.stderr))
+        raise
 
 
 async def _start_process() -> Process:

@@ -36,7 +36,8 @@ class KeptFolders:
 
         Args:
             key: its group and its hash.
-            fill: writes its contents into a new folder, if it is missing.
+            fill: writes its contents into a new folder, if it is missing; nothing of it may write
+                there when it has returned or raised, or was cancelled.
 
         Raises:
             OSError: if the disk is full or fails.
@@ -68,9 +69,9 @@ class KeptFolders:
         new = folder.with_name(f".new-{secrets.token_hex(8)}")
         async with self._keep((folder.parent.name, new.name)):
             try:
-                await asyncio.to_thread(new.mkdir, mode=0o700, parents=True)
+                await finish(asyncio.to_thread(new.mkdir, mode=0o700, parents=True))
                 await fill(new)
-                await asyncio.to_thread(new.rename, folder)
+                await finish(asyncio.to_thread(new.rename, folder))
             finally:
                 await finish(asyncio.to_thread(delete_tree, new))
 
@@ -81,7 +82,7 @@ class KeptFolders:
         folder = self._directory.joinpath(*key)
         async with self._keep(key):
             try:
-                await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
+                await finish(asyncio.to_thread(folder.mkdir, mode=0o700, parents=True))
                 yield folder
             finally:
                 await finish(asyncio.to_thread(delete_tree, folder))
@@ -110,7 +111,8 @@ class KeptFolders:
             # Afterwards: an install that has just left its folder is among them by now.
             kept = set(await list_kept())
             self._old = in_use - kept
-            await asyncio.to_thread(self._delete, in_use | kept)
+            # To the end: a folder that comes into use meanwhile must not be deleted.
+            await finish(asyncio.to_thread(self._delete, in_use | kept))
 
     def _delete(self, kept: Collection[tuple[str, str]]) -> None:
         if not self._directory.is_dir():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import functools
+import threading
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from sshwarma.common.finish import check_stop, run_in_thread
 from sshwarma.toolsets.bundle import hash_files
 from sshwarma.toolsets.kept_folders import KeptFolders
 from sshwarma.toolsets.packages import PACKAGES_PATH, Packages
@@ -90,7 +92,8 @@ class ToolsetFolders:
         """
 
         async def fill(folder: Path) -> None:
-            await asyncio.to_thread(_write_contents, self._blobs, folder, installed.hashes)
+            write = functools.partial(_write_contents, self._blobs, folder, installed.hashes)
+            await run_in_thread(write)
 
         async with contextlib.AsyncExitStack() as stack:
             code = self._code.use((installed.id, installed.tree), fill)
@@ -122,8 +125,11 @@ class ToolsetFolders:
             yield space, mounts
 
 
-def _write_contents(blobs: BlobStore, folder: Path, hashes: Mapping[str, str]) -> None:
+def _write_contents(
+    blobs: BlobStore, folder: Path, hashes: Mapping[str, str], stop: threading.Event
+) -> None:
     for path, sha256 in hashes.items():
+        check_stop(stop)
         target = folder / path
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         target.write_bytes(blobs.read(sha256))

@@ -14,15 +14,12 @@ from typing import Final
 
 import structlog
 
+from sshwarma.common.finish import StoppedError, check_stop
 from sshwarma.workspaces.modes import open_up
 
 _PREFIX: Final = ".deleted-"
 
 log = structlog.get_logger(__name__)
-
-
-class _StoppedError(Exception):
-    """A deletion was stopped, and the rest is for later."""
 
 
 def set_aside(path: Path) -> Path | None:
@@ -58,8 +55,7 @@ def delete_tree(path: Path, stop: threading.Event | None = None) -> None:
     try:
         while names := _list_names(top):
             for name in names:
-                if stop is not None and stop.is_set():
-                    raise _StoppedError
+                check_stop(stop)
                 _delete_or_lift(top, name)
     finally:
         os.close(top)
@@ -73,7 +69,7 @@ def delete_leftovers(directory: Path, stop: threading.Event | None = None) -> No
         directory: where the folders were.
         stop: ends it early; the rest stays for the next time.
     """
-    with contextlib.suppress(_StoppedError):
+    with contextlib.suppress(StoppedError):
         for old in directory.glob(f"{_PREFIX}*"):
             delete_tree(old, stop)
 

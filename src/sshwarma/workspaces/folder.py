@@ -11,12 +11,14 @@ import hashlib
 import os
 import secrets
 import stat
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from sshwarma.common.finish import check_stop
 from sshwarma.common.limits import MAX_WORKSPACE_BYTES, MAX_WORKSPACE_ENTRIES
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
@@ -90,12 +92,15 @@ class Folder:
         self._blobs = blobs
         self._known: dict[str, tuple[Stamp, Entry]] = {}
 
-    def materialize(self, tree: Tree) -> None:
+    def materialize(self, tree: Tree, stop: threading.Event | None = None) -> None:
         """Make the folder equal to a tree; equal files are not touched.
+
+        `stop` ends it early, between two files or parts of one; the next call does the rest.
 
         Raises:
             DamagedBlob: if a content is missing or damaged.
             OSError: if the disk is full or fails.
+            StoppedError: if it was stopped.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -113,17 +118,20 @@ class Folder:
         wanted |= {path for path, entry in tree.items() if entry.is_folder}
         with _open_folder(self.path) as top:
             for path in (*found.left_out, *found.stamps.keys() - equal):
+                check_stop(stop)
                 self._remove(top, path)
             for path in reversed(found.folders):
+                check_stop(stop)
                 if path not in wanted:
                     _remove_folder(top, path)
             for path in sorted(wanted):
+                check_stop(stop)
                 with _open_parent(top, path) as (parent, name):
                     _make_folder(parent, name)
             changed = [path for path in tree if path not in equal and path not in wanted]
             for path in sorted(changed, key=lambda path: tree[path].is_link):  # links last
                 with _open_parent(top, path) as (parent, name):
-                    self._write(parent, name, tree[path])
+                    self._write(parent, name, tree[path], stop)
         self._remember(self._walk(), tree)
 
     def snapshot(self) -> Snapshot:
@@ -240,8 +248,9 @@ class Folder:
             else:
                 os.unlink(name, dir_fd=parent)
 
-    def _write(self, parent: int, name: str, entry: Entry) -> None:
+    def _write(self, parent: int, name: str, entry: Entry, stop: threading.Event | None) -> None:
         """Write a file or link; what has its name is a file of before, or nothing."""
+        check_stop(stop)
         if entry.is_link:
             os.symlink(self._blobs.read(entry.sha256), os.fsencode(name), dir_fd=parent)
             return
@@ -251,6 +260,7 @@ class Folder:
         with _open_file(parent, name, flags) as file:
             with contextlib.suppress(FileNotFoundError), source.open("rb") as content:
                 while part := content.read(_PART_BYTES):
+                    check_stop(stop)
                     digest.update(part)
                     view = memoryview(part)
                     while view:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,13 +19,13 @@ from typing import Final, Self, TypeVar
 
 import structlog
 
-from sshwarma.common.finish import finish
+from sshwarma.common.finish import finish, run_in_thread
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.delete_tree import deleting_leftovers, set_aside
+from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set_aside
 from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import read_active_id
@@ -136,7 +137,8 @@ class WorkspaceRuns:
             await check()
             folder = self._use_folder(caller.room_id)
             _, base = await self.workspaces.read_tree(caller.room_id)
-            await asyncio.to_thread(folder.materialize, base)
+            # It has ended before the lock is free: the next run has the same folder.
+            await run_in_thread(functools.partial(folder.materialize, base))
             try:
                 result = await work(folder.path)
             except BaseException:
@@ -163,7 +165,10 @@ class WorkspaceRuns:
         return folder
 
     async def _delete_old_folders(self) -> None:
-        """Delete the folders that were used longest ago, but for those in use."""
+        """Delete the folders that were used longest ago, but for those in use.
+
+        Their names are free at once: a run may begin there before a thread has deleted them.
+        """
         while len(self._folders) > MAX_KEPT_FOLDERS:
             room_id = next(
                 (
@@ -175,7 +180,12 @@ class WorkspaceRuns:
             )
             if room_id is None:
                 return
-            await asyncio.to_thread(self._folders.pop(room_id).discard)
+            try:
+                old = set_aside(self._folders.pop(room_id).path)
+                if old is not None:
+                    await asyncio.to_thread(delete_tree, old)
+            except OSError as error:  # the result of the program counts
+                log.error("old folders were not deleted", reason=str(error))
 
     async def _keep(self, caller: Caller, folder: Folder, base: Tree) -> RunFiles:
         """Make a version of what a program left in the folder."""

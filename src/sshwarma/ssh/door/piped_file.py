@@ -89,7 +89,8 @@ class PipedFile:
             WorldError: if the caller may not store it, it is too large, or the disk is full.
         """
         await check_may_pipe(caller, self._verb)
-        self._upload = await asyncio.to_thread(blobs.begin_upload)
+        # Not in a thread: if this was cancelled meanwhile, nobody would close it.
+        self._upload = blobs.begin_upload()
         self.add(bytes(self._early))
         self._early.clear()
         self._channel.resume_reading()

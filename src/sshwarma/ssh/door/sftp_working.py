@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
+from sshwarma.common.finish import finish
 from sshwarma.workspaces.scratch import ScratchFile
 from sshwarma.workspaces.tree import FILE_MODE, PROGRAM_MODE, Entry
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.errors import WorldError
 
+T = TypeVar("T")
+
 
 class WorkingFile:
     """The content of a file while it is open; several handles may share it.
 
-    One thing is done after another: the handler of sftp awaits each request of a client.
+    One thing is done after another: the handler of sftp awaits each request of a client. Only the
+    end of the connection comes at any time; what a thread works on is dropped after that.
 
     A content that was there lies under the new one, and only the part behind its end is copied:
     when a client writes behind a gap, reads there or closes the file. scp empties no file before
@@ -47,6 +53,8 @@ class WorkingFile:
         self.is_changed = present is None
         self.failure = ""
         self.opened_at = int(time.time())
+        self._threads = 0  # that work on the scratch file
+        self._is_closed = False
         self.handles = 0
         self.writers = 0
 
@@ -96,7 +104,7 @@ class WorkingFile:
     async def sync(self) -> None:
         """Wait until a temporary file is on the disk."""
         if self._scratch is not None:
-            await asyncio.to_thread(self._scratch.sync)
+            await self._in_thread(self._scratch.sync)
 
     async def store(self) -> Entry:
         """Store the content, for the version to come."""
@@ -104,17 +112,35 @@ class WorkingFile:
             present = self._present or Entry("")
             return Entry(present.sha256, self.mode, present.size)
         await self._copy_rest(self._scratch)
-        sha256 = await asyncio.to_thread(self._scratch.finish)
+        sha256 = await self._in_thread(self._scratch.finish)
         return Entry(sha256, self.mode, self._scratch.size)
 
     def close(self) -> None:
         """Drop what is not stored."""
+        self._is_closed = True
+        if not self._threads:
+            self._drop()
+
+    def _drop(self) -> None:
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
         if self._held:
             self._blobs.release(self._held)
             self._held = ""
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Work on the scratch file, which is dropped after that.
+
+        The number of a closed file may be that of another, which would be written to.
+        """
+        self._threads += 1
+        try:
+            return await finish(asyncio.to_thread(work))
+        finally:
+            self._threads -= 1
+            if self._is_closed and not self._threads:
+                self._drop()
 
     def _begin(self) -> ScratchFile:
         if self._scratch is None:
@@ -126,6 +152,5 @@ class WorkingFile:
         """Copy what lies behind the bytes that are in the scratch file."""
         under = self._under
         if under is not None and under.size > scratch.size:
-            blob = await asyncio.to_thread(self._blobs.check, under.sha256)
-            await asyncio.to_thread(scratch.append_from, blob)
+            await self._in_thread(lambda: scratch.append_from(self._blobs.check(under.sha256)))
         self._under = None

@@ -1,0 +1,71 @@
+"""Work that reaches its end, though its task is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sshwarma.common.finish import check_stop, run_in_thread
+
+
+async def wait_for(event: threading.Event, work: asyncio.Task[None]) -> None:
+    """Wait until a thread has set an event."""
+    while not event.is_set():
+        assert not work.done()
+        await asyncio.sleep(0.001)
+
+
+async def test_cancelled_work_in_a_thread_has_ended() -> None:
+    begun, told, may_end, ended = (threading.Event() for _ in range(4))
+
+    def work(stop: threading.Event) -> None:
+        begun.set()
+        if stop.wait(30):
+            told.set()
+        may_end.wait(30)
+        ended.set()
+        check_stop(stop)
+
+    task = asyncio.create_task(run_in_thread(work))
+    await wait_for(begun, task)
+    task.cancel()
+    await wait_for(told, task)
+    assert not task.done()
+    task.cancel()  # again
+    await asyncio.sleep(0)
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_work_that_waits_for_a_thread_is_not_begun_when_cancelled() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work(stop: threading.Event) -> None:
+        begun.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.get_running_loop().set_default_executor(threads)
+        threads.submit(may_end.wait, 30)
+        try:
+            task = asyncio.create_task(run_in_thread(work))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        finally:
+            may_end.set()
+        await asyncio.to_thread(int)  # a turn of the only thread: that of the work has come
+    assert not begun.is_set()
+
+
+async def test_error_of_work_in_a_thread_is_raised() -> None:
+    def work(stop: threading.Event) -> None:
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        await run_in_thread(work)
