@@ -98,7 +98,7 @@ async def test_content_under_an_open_file_is_kept(tmp_path_factory: pytest.TempP
 
 
 async def test_file_is_dropped_after_the_thread_that_copies_to_it(tmp_path: Path) -> None:
-    """The number of a closed file may be that of another, which the thread would write to."""
+    """The number of a closed file may be that of another."""
     blobs = BlobStore(tmp_path / "blobs")
     at_gate, gate = threading.Event(), threading.Event()
 

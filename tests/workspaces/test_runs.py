@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -12,10 +14,14 @@ from typing import Any
 import pytest
 
 from sshwarma.sandbox.host import SandboxUser
+from sshwarma.workspaces import blobs as blobs_module
+from sshwarma.workspaces import folder as folder_module
+from sshwarma.workspaces import workspace as workspace_module
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
 from sshwarma.workspaces.tree import Changes, Entry
 from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 from support.people import Someone
 
@@ -114,6 +120,110 @@ async def test_stopped_run_writes_no_more_when_the_next_begins(
 def make_entry_later(blobs: GatedBlobs) -> Entry:
     """Store a content while the gate is closed for others."""
     return Entry(BlobStore(blobs.directory).store(b"x"), size=1)
+
+
+class FullDisk:
+    """Makes a disk full on which files are stored."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def fill(self) -> None:
+        def fail(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        self._monkeypatch.setattr(blobs_module, "FileIO", fail)
+        self._monkeypatch.setattr(folder_module, "_make_folder", fail)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
+    return FullDisk(monkeypatch)
+
+
+async def test_output_of_a_program_is_kept_when_its_files_cannot_be_stored(
+    alice: Someone, runs: WorkspaceRuns, disk: FullDisk
+) -> None:
+    async def work(folder: Path) -> str:
+        (folder / "made").write_text("made")
+        disk.fill()
+        return "its output"
+
+    result, kept = await runs.run(alice.caller, work, allow)
+    assert result == "its output"
+    assert kept.problem == "they could not be stored: No space left on device"
+
+
+async def test_stopped_run_on_a_full_disk_is_stopped(
+    alice: Someone, runs: WorkspaceRuns, disk: FullDisk
+) -> None:
+    works = asyncio.Event()
+
+    async def work(folder: Path) -> None:
+        (folder / "made").write_text("made")
+        disk.fill()
+        works.set()
+        await asyncio.Event().wait()
+
+    run = asyncio.create_task(runs.run(alice.caller, work, allow))
+    await works.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+
+
+async def test_run_on_a_full_disk_is_refused_and_leaves_no_files(
+    alice: Someone, files: Workspaces, runs: WorkspaceRuns, disk: FullDisk, tmp_path: Path
+) -> None:
+    made: Changes = {"in/a": make_entry(files, "a")}
+    await files.change(alice.caller, lambda _: made)
+    disk.fill()
+    with pytest.raises(Unavailable, match="The disk is full"):
+        await runs.run(alice.caller, list_names, allow)
+    assert list((tmp_path / "rooms").iterdir()) == []
+
+
+async def test_too_many_files_for_the_room_are_a_clause(
+    alice: Someone, files: Workspaces, runs: WorkspaceRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace_module, "MAX_WORKSPACE_ENTRIES", 1)
+
+    async def work(folder: Path) -> None:
+        (folder / "a").write_text("a")
+        (folder / "b").write_text("b")
+
+    _, kept = await runs.run(alice.caller, work, allow)
+    assert kept.problem.endswith("this would be 2")
+
+
+async def test_one_run_of_each_person_waits_for_a_room(
+    alice: Someone, bob: Someone, runs: WorkspaceRuns
+) -> None:
+    begun: list[str] = []
+    may_end = asyncio.Event()
+
+    async def run(name: str, who: Someone) -> None:
+        async def work(folder: Path) -> None:
+            begun.append(name)
+            await may_end.wait()
+
+        await runs.run(who.caller, work, allow)
+
+    first = asyncio.create_task(run("alice 1", alice))
+    while not begun:
+        assert not first.done()
+        await asyncio.sleep(0.001)
+    others = [
+        asyncio.create_task(run(name, who))
+        for name, who in (("alice 2", alice), ("alice 3", alice), ("bob", bob))
+    ]
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert begun == ["alice 1"]
+    may_end.set()
+    await asyncio.gather(first, *others)
+    assert set(begun[:3]) == {"alice 1", "bob", "alice 2"}
+    assert begun[3] == "alice 3"
 
 
 def test_names_that_are_left_out_are_shortened() -> None:

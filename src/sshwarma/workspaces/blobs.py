@@ -275,12 +275,17 @@ def reporting_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        log.error("a file could not be stored", error=str(error))
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            hint = "Reading still works. Writing works again when there is room."
-            raise Unavailable("The disk is full. Nothing was stored.", hint=hint) from error
-        problem = os.strerror(error.errno) if error.errno else "an unknown error"
-        raise Unavailable(f"The file could not be stored: {problem}.") from error
+        raise write_error(error) from error
+
+
+def write_error(error: OSError) -> Unavailable:
+    """Log an error of the system while something is written, and return the refusal."""
+    log.error("a file could not be stored", error=str(error))
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hint = "Reading still works. Writing works again when there is room."
+        return Unavailable("The disk is full. Nothing was stored.", hint=hint)
+    problem = os.strerror(error.errno) if error.errno else "an unknown error"
+    return Unavailable(f"The file could not be stored: {problem}.")
 
 
 def _damaged_error(sha256: str, problem: str) -> DamagedBlob:

@@ -142,7 +142,8 @@ class Folder:
 
         Raises:
             UnusableFolderError: if it has too many files or bytes; nothing is stored then.
-            OSError: if the disk is full or fails.
+            Unavailable: if a content cannot be stored, as on a full disk.
+            OSError: if the folder cannot be read.
         """
         found = self._walk()
         _check_size(found)

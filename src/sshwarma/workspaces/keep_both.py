@@ -114,7 +114,7 @@ class MergingEdit:
 
         Raises:
             DamagedBlob: if a content is missing or damaged.
-            OSError: if the disk is full or fails.
+            Unavailable: if the disk is full or fails.
         """
         return cls(made, who, await _merge_by_lines(blobs, present, made))
 
@@ -131,7 +131,7 @@ async def _merge_by_lines(
 
     Raises:
         DamagedBlob: if a content is missing or damaged.
-        OSError: if the disk is full or fails.
+        Unavailable: if the disk is full or fails.
     """
 
     def merge(base: Entry, ours: Entry, theirs: Entry) -> Entry | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,7 @@ from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
-from sshwarma.workspaces.blobs import BlobStore
+from sshwarma.workspaces.blobs import BlobStore, write_error
 from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set_aside
 from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
@@ -33,7 +34,7 @@ from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world import calls
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict
+from sshwarma.world.errors import WorldError
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -116,7 +117,9 @@ class WorkspaceRuns:
         """Work on the files of the caller's room; return the result and what it changed.
 
         One call at a time works in a room, and one of each person waits for it, so that nobody
-        keeps others waiting for long.
+        keeps others waiting for long. `own`, `share` and `lock` are taken in this order, so that a
+        call that waits holds up calls of the same person alone, and the room's lock is held only
+        by the one that works.
 
         Args:
             caller: who works.
@@ -128,17 +131,18 @@ class WorkspaceRuns:
         Raises:
             WorldError: from `check`.
             DamagedBlob: if a file of the room cannot be read.
-            OSError: if the disk is full or fails.
+            Unavailable: if the disk is full or fails before the work. Afterwards, the result says
+                why nothing of the files was kept.
         """
         user = sandbox_user(caller)
         lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
         own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Lock())
-        async with own, self.sandbox.take_share(user), self._enter(user, lock):
+        share = self.sandbox.take_share(user)
+        async with own, share, self._enter(user, lock):
             await check()
             folder = self._use_folder(caller.room_id)
             _, base = await self.workspaces.read_tree(caller.room_id)
-            # It has ended before the lock is free: the next run has the same folder.
-            await run_in_thread(functools.partial(folder.materialize, base))
+            await self._materialize(folder, base)
             try:
                 result = await work(folder.path)
             except BaseException:
@@ -147,6 +151,20 @@ class WorkspaceRuns:
             files = await finish(self._keep(caller, folder, base))
             await self._delete_old_folders()
         return result, files
+
+    async def _materialize(self, folder: Folder, base: Tree) -> None:
+        """Make a folder equal to a tree.
+
+        Its thread has ended before the lock is free: the next run has the same folder.
+
+        Raises:
+            DamagedBlob, Unavailable: as `run` says.
+        """
+        try:
+            await run_in_thread(functools.partial(folder.materialize, base))
+        except OSError as error:
+            await finish(_discard(folder))  # what is written fills the disk
+            raise write_error(error) from error
 
     @contextlib.asynccontextmanager
     async def _enter(self, user: SandboxUser, lock: asyncio.Lock) -> AsyncIterator[None]:
@@ -188,19 +206,20 @@ class WorkspaceRuns:
                 log.error("old folders were not deleted", reason=str(error))
 
     async def _keep(self, caller: Caller, folder: Folder, base: Tree) -> RunFiles:
-        """Make a version of what a program left in the folder."""
+        """Make a version of what a program left in the folder, or say why not.
+
+        Its result, or that it was stopped, counts, whatever becomes of the files.
+        """
         try:
             found = await asyncio.to_thread(folder.snapshot)
-        except UnusableFolderError as error:
-            await asyncio.to_thread(folder.discard)
-            return RunFiles(problem=str(error))
+            files = await self._merge(caller, base, found)
+        except (UnusableFolderError, WorldError) as error:
+            files = RunFiles(problem=_describe_problem(error))
         except OSError as error:
             log.exception("what a program left could not be read")
-            await asyncio.to_thread(folder.discard)
-            return RunFiles(problem=f"they could not be read: {error.strerror}")
-        files = await self._merge(caller, base, found)
-        if files.left_out:  # it may be of any size
-            await asyncio.to_thread(folder.discard)
+            files = RunFiles(problem=f"they could not be read: {error.strerror}")
+        if files.left_out or files.problem:  # it may be of any size, and the disk full
+            await _discard(folder)
         return files
 
     async def _merge(self, caller: Caller, base: Tree, found: Snapshot) -> RunFiles:
@@ -213,10 +232,7 @@ class WorkspaceRuns:
         if not edit(present):
             await self._record_same(caller)
             return RunFiles({}, found.left_out, dict(edit.result.kept))
-        try:
-            changed = await self.workspaces.change(caller, edit, source="tool_run")
-        except Conflict as error:
-            return RunFiles(left_out=found.left_out, problem=str(error))
+        changed = await self.workspaces.change(caller, edit, source="tool_run")
         return RunFiles(changed.changes, found.left_out, dict(edit.result.kept), edit.result.merged)
 
     async def _record_same(self, caller: Caller) -> None:
@@ -231,6 +247,22 @@ class WorkspaceRuns:
                 calls.record_manifests(tx, call_id, None, active_id, active_id)
 
         await caller.world.change(work)
+
+
+async def _discard(folder: Folder) -> None:
+    """Delete a folder, or what can be deleted of it; the next run makes it right."""
+    try:
+        await asyncio.to_thread(folder.discard)
+    except OSError as error:
+        log.error("old folders were not deleted", reason=str(error))
+
+
+def _describe_problem(error: UnusableFolderError | WorldError) -> str:
+    """Return as a clause why files were not kept."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno:
+        return f"they could not be stored: {os.strerror(cause.errno)}"
+    return str(error).rstrip(".")
 
 
 def describe_files(files: RunFiles) -> tuple[str, ...]:
