@@ -111,6 +111,34 @@ async def test_question_of_a_tool_that_is_gone_is_withdrawn(
     assert not any(line.startswith("allowed") for line in log)
 
 
+async def test_answer_at_the_moment_of_a_stop_is_refused(house: House, kit: Thing) -> None:
+    waiting, call = await ask(house)
+    call.cancel()
+    await asyncio.sleep(0)
+    with pytest.raises(NotFound, match="waits for an approval"):
+        await run_line(house.caller("alice"), f"/allow {waiting.number}")
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    log = [row.content for row in await house.world.last_rows("lobby", 10)]
+    assert f"kit:ask (approval {waiting.number}) is not asked for any more" in log
+    assert not any(line.startswith("allowed") for line in log)
+
+
+async def test_answer_before_a_stop_is_not_withdrawn(house: House, kit: Thing) -> None:
+    waiting, call = await ask(house)
+    allowing = asyncio.create_task(run_line(house.caller("alice"), f"/allow {waiting.number}"))
+    while not waiting.deciding.locked():
+        assert not allowing.done()
+        await asyncio.sleep(0)
+    call.cancel()
+    await allowing
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    log = [row.content for row in await house.world.last_rows("lobby", 10)]
+    assert f"allowed kit:ask (approval {waiting.number})" in log
+    assert not any("is not asked for any more" in line for line in log)
+
+
 async def test_question_stays_when_something_else_changes(house: House, kit: Thing) -> None:
     waiting, call = await ask(house)
     await make(house.world, "mcps", "mcp", "other", qualified_name="other")

@@ -83,7 +83,7 @@ class WaitingApproval:
         turn_id: the turn that waits for it, if a model calls the tool.
         call_id: its record; None for one that is not recorded.
         read_by: agents that were shown all of the arguments of a long question.
-        deciding: held while an answer is recorded, so that only one is.
+        deciding: held while an answer or a withdrawal is recorded, so that only one is.
     """
 
     number: int
@@ -211,15 +211,12 @@ class Approvals:
             )
         number = await self._take_number()  # before the limits, which must be those of now
         own = [one for one in self._waiting.values() if one.asked_for == _find_person(caller)]
-        if len(own) >= MAX_WAITING_APPROVALS_PER_PERSON:
-            limit = MAX_WAITING_APPROVALS_PER_PERSON
-            raise ApprovalDenied(
-                f"{with_limit('Too many calls for you wait for an approval', limit)}."
-            )
+        if len(own) >= (limit := MAX_WAITING_APPROVALS_PER_PERSON):
+            text = with_limit("Too many calls for you wait for an approval", limit)
+            raise ApprovalDenied(f"{text}.")
         if len(self.list_in(room.id)) >= MAX_WAITING_APPROVALS:
-            raise ApprovalDenied(
-                f"{with_limit('Too many calls wait for an approval here', MAX_WAITING_APPROVALS)}."
-            )
+            text = with_limit("Too many calls wait for an approval here", MAX_WAITING_APPROVALS)
+            raise ApprovalDenied(f"{text}.")
         waiting = WaitingApproval(
             number, room.id, tool, arguments, caller.agent.id, _find_person(caller),
             now_ms(), asyncio.get_running_loop().create_future(),
@@ -297,23 +294,26 @@ class Approvals:
 
         await self._world.change(work)
 
-    async def _withdraw(self, waiting: WaitingApproval) -> None:
-        """Tell the room that a question needs no answer any more."""
+    async def _withdraw(self, waiting: WaitingApproval) -> bool:
+        """Tell the room that a question needs no answer any more, unless it has one."""
         text = f"{waiting.tool} (approval {waiting.number}) is not asked for any more"
-        try:
-            await self._world.change(lambda tx: waiting.append_notice(tx, text))
-        except WorldError as error:  # the room was deleted, or nothing can be stored
-            log.warning("a withdrawn question was not told", reason=str(error))
+        async with waiting.deciding:
+            if waiting.answer.done():
+                return False
+            waiting.answer.cancel()  # nobody can answer from now on
+            try:
+                await self._world.change(lambda tx: waiting.append_notice(tx, text))
+            except WorldError as error:  # the room was deleted, or nothing can be stored
+                log.warning("a withdrawn question was not told", reason=str(error))
+        return True
 
     async def _wait(self, waiting: WaitingApproval, check: CheckOfCall) -> Answer:
         refusal = await wait_while_valid(self._world.bus, waiting.answer, check)
+        if refusal is not None and await self._withdraw(waiting):
+            raise refusal
         async with waiting.deciding:
             if waiting.answer.done():
                 return waiting.answer.result()
-            if refusal is not None:
-                waiting.answer.cancel()  # nobody can answer from now on
-                await self._withdraw(waiting)
-                raise refusal
             text = f"Nobody allowed {waiting.tool} (approval {waiting.number}): it is denied."
             await self._world.change(lambda tx: waiting.append_notice(tx, text))
             answer = Answer(None, is_allowed=False)
