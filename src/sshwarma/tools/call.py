@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
+from sshwarma.common.finish import finish
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.approvals import Approvals
 from sshwarma.tools.arguments import check_arguments
 from sshwarma.tools.call_checks import (
+    CheckedCall,
     ask_to_switch_on,
     check_asker,
     check_role_of_asker,
@@ -46,17 +48,6 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _CheckedCall:
-    """A call before it is recorded: the tool to run, or why it is refused."""
-
-    tool: str
-    arguments: dict[str, Any]
-    outcome: Thing | WorldError
-    is_private: bool = False  # the log shows neither its arguments nor its result
-    is_failure: bool = False  # a refusal by the tool as it is now, which is recorded
 
 
 class Tools:
@@ -143,7 +134,7 @@ class Tools:
         if turn_id is None:  # a turn has a budget of tokens
             count_arguments(caller, checked_call.arguments)
         await place.wait_to_begin()
-        call = await self._world.change(
+        change = self._world.change(
             lambda tx: calls.record_call_start(
                 tx,
                 caller.room_id,
@@ -156,18 +147,18 @@ class Tools:
                 step=place.step,
             )
         )
-        place.mark_begun()
         start = time.monotonic()
+        recording = asyncio.ensure_future(change)
         try:
+            call = await asyncio.shield(recording)
+            place.mark_begun()
             kind, result, nested_calls = await self._run_recorded(caller, call, checked_call)
             seconds = time.monotonic() - start
             await place.wait_to_end()
             request.end_work()
         except asyncio.CancelledError:
             why = request.reason if request.stopped_by else "The call was stopped."
-            ended = ToolResult(why, is_error=True)
-            seconds = time.monotonic() - start
-            await asyncio.shield(self._record_ending(call, "error", ended, seconds))
+            await finish(self._record_stop(recording, why, time.monotonic() - start))
             raise
         origin = caller.connection if turn_id is None and stack is None else None
         outcome = await self._record_ending(
@@ -177,7 +168,15 @@ class Tools:
             caller.charge_text_volume(len(outcome.text.encode()), is_stored=True)
         return outcome
 
-    async def _run_in_trial(self, caller: Caller, call: _CheckedCall) -> CallOutcome:
+    async def _record_stop(self, call: asyncio.Future[Row], why: str, seconds: float) -> None:
+        """Record that a call was stopped, also while its start was being recorded."""
+        ended = ToolResult(why, is_error=True)
+        try:
+            await self._record_ending(await call, "error", ended, seconds)
+        except WorldError as error:  # the room was deleted, or nothing can be stored
+            log.warning("a stopped call was not recorded", reason=str(error))
+
+    async def _run_in_trial(self, caller: Caller, call: CheckedCall) -> CallOutcome:
         """Run a call of a tool that is being tested, without recording it."""
         start = time.monotonic()
         if isinstance(call.outcome, WorldError):
@@ -197,7 +196,7 @@ class Tools:
 
     async def _check_call(
         self, caller: Caller, name: str, arguments: dict[str, Any], refusal: str
-    ) -> _CheckedCall:
+    ) -> CheckedCall:
         """Find the tool and check the arguments; an error is returned, not raised."""
         tool: Thing | None = None
         try:
@@ -210,17 +209,17 @@ class Tools:
                 is_changed = provider is not None and await provider.refresh_tool(caller, tool)
             except WorldError as error:
                 hides = is_private_call(tool, arguments, is_refused=True)
-                return _CheckedCall(tool.label, keep_fitting(tool, arguments), error, hides, True)
+                return CheckedCall(tool.label, keep_fitting(tool, arguments), error, hides, True)
             if is_changed:
                 tool = (await self.find(caller, name)).thing
             values = check_arguments(tool, arguments, caller.reader)
-            return _CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))
+            return CheckedCall(tool.label, values, tool, is_private_call(tool, arguments))
         except WorldError as error:
             tool = tool or await self.find_known(caller, name)
             if tool is None:  # it may have been meant for a private one
-                return _CheckedCall(name, {}, error)
+                return CheckedCall(name, {}, error)
             is_private = is_private_call(tool, arguments, is_refused=True)
-            return _CheckedCall(tool.label, arguments, error, is_private)
+            return CheckedCall(tool.label, arguments, error, is_private)
 
     async def find_known(self, caller: Caller, name: str) -> Thing | None:
         """Return a tool by any of its names, equipped or not, if the caller may know it."""
@@ -234,7 +233,7 @@ class Tools:
         return await self._world.store.read(lambda conn: find_unequipped_tool(conn, name, is_open))
 
     async def _run_recorded(
-        self, caller: Caller, call: Row, checked: _CheckedCall
+        self, caller: Caller, call: Row, checked: CheckedCall
     ) -> tuple[CallResultKind, ToolResult, int]:
         """Run a recorded call unless it was refused; show its progress in the room.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Connection
@@ -24,6 +24,17 @@ from sshwarma.world.loadout import AncestorCache, LoadoutItem, OffSwitch, find_o
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A call before it is recorded: the tool to run, or why it is refused."""
+
+    tool: str
+    arguments: dict[str, Any]
+    outcome: Thing | WorldError
+    is_private: bool = False  # the log shows neither its arguments nor its result
+    is_failure: bool = False  # a refusal by the tool as it is now, which is recorded
 
 
 def find_unequipped_tool(
