@@ -51,6 +51,11 @@ class SandboxObstacle:
     reason: str
     remedy: str
 
+    @property
+    def hint(self) -> str:
+        """The remedy as a sentence for people and models, who are no administrators."""
+        return f"An administrator can {self.remedy}."
+
 
 def find_bubblewrap() -> Path | SandboxObstacle:
     """Return the path of bubblewrap, or why it cannot be used."""

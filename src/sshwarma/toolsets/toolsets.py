@@ -332,7 +332,7 @@ class Toolsets(ToolProvider):
     @override
     def unavailable_hint(self, tool: Thing) -> Hint:
         obstacle = self._runs.sandbox.obstacle
-        return "" if obstacle is None else f"An administrator can {obstacle.remedy}."
+        return "" if obstacle is None else obstacle.hint
 
     @override
     async def refresh_tool(self, caller: Caller, tool: Thing) -> bool:

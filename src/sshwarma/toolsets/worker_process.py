@@ -299,5 +299,5 @@ def no_sandbox_error(error: SandboxError) -> Unavailable:
     """Return the refusal of what needs a worker where no sandbox can start."""
     return Unavailable(
         f"Tools of toolsets cannot run on this server: {error.obstacle.reason}.",
-        hint=f"An administrator can {error.obstacle.remedy}.",
+        hint=error.obstacle.hint,
     )

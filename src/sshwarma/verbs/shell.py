@@ -137,7 +137,7 @@ async def shell(
     if (obstacle := services.runs.sandbox.obstacle) is not None:
         raise Unavailable(
             f"Commands cannot be run on this server: {obstacle.reason}.",
-            hint=f"An administrator can {obstacle.remedy}.",
+            hint=obstacle.hint,
         )
     cwd = await _find_folder(caller, cwd)
     if _is_in_a_call(caller):  # people stop the call
@@ -180,7 +180,7 @@ async def _run(caller: Caller, command: str, cwd: str | None, seconds: int) -> C
         ending, files = await services.runs.run(caller, work, check)
     except SandboxError as error:
         raise Unavailable(
-            f"The sandbox failed: {error.obstacle.reason}.", hint=f"{error.obstacle.remedy}."
+            f"The sandbox failed: {error.obstacle.reason}.", hint=error.obstacle.hint
         ) from error
     return CommandResult(
         command, ending.status, output.text, output.left_out, time.monotonic() - start,

@@ -366,4 +366,4 @@ def _describe_obstacle(caller: Caller) -> str:
     obstacle = services_of(caller).runs.sandbox.obstacle
     if obstacle is None:
         return ""
-    return f"Their tools cannot run: {obstacle.reason}. An administrator can {obstacle.remedy}."
+    return f"Their tools cannot run: {obstacle.reason}. {obstacle.hint}"
