@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from sshwarma.git.accept import CheckedPush, accept_push, describe_push
+from sshwarma.git.accept import CheckedPush, accept_push
 from sshwarma.services import services_of
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.tree import FOLDER_MODE, Entry
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.schema import git_pushes
 from support.people import Someone, do
+from support.rows import read_rows_after
 
 HEAD = "a" * 40
 
@@ -46,6 +46,11 @@ async def push(someone: Someone, given: CheckedPush) -> None:
     await accept_push(someone.caller, services_of(someone.caller).workspaces, given, allow)
 
 
+async def read_notices(someone: Someone) -> list[str]:
+    rows = await someone.world.store.read(lambda conn: read_rows_after(conn, "lobby", 0, 100))
+    return [row.content for row in rows if row.kind == "notice"]
+
+
 async def test_push_is_one_version_with_its_pack(bob: Someone, tmp_path: Path) -> None:
     given = make_push(tmp_path, None, [("a", 0o100644, b"1"), ("b", 0o100755, b"2")])
     await push(bob, given)
@@ -57,6 +62,9 @@ async def test_push_is_one_version_with_its_pack(bob: Someone, tmp_path: Path) -
     assert workspaces.blobs.read(rows[0].pack_sha256) == b"PACK"
     used = await bob.world.store.read(manifests.read_used_hashes)
     assert rows[0].pack_sha256 in used
+    assert await read_notices(bob) == ["changed 2 files by git push: a, b"]
+    await push(bob, make_push(tmp_path, version, []))
+    assert (await read_notices(bob))[-1] == "pushed commits that change no file"
 
 
 async def test_change_of_somebody_else_refuses_a_push(
@@ -121,15 +129,3 @@ async def test_content_that_is_a_link_is_not_read(bob: Someone, tmp_path: Path) 
 def test_malformed_words_of_the_process_are_refused(said: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="could not be read"):
         CheckedPush.parse(said, None, tmp_path)
-
-
-def test_notice_names_what_changed() -> None:
-    entry = Entry("0" * 64)
-    assert describe_push({"a": entry}) == "changed a by git push"
-    assert describe_push({"b": None}) == "removed b by git push"
-    assert describe_push({"a": entry, "b": None}) == "changed a, removed b by git push"
-    assert describe_push({"d/a": entry, "d": None}) == "changed d/a by git push"
-    assert describe_push({}) == "pushed commits that change no file"
-    assert Entry("", FOLDER_MODE).is_folder
-    many = {f"f{number}": entry for number in range(7)}
-    assert describe_push(many) == "changed 7 files by git push: f0, f1, f2, f3, f4 and 2 more"

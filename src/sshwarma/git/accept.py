@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from sqlalchemy import insert
 
-from sshwarma.common.limits import MAX_GIT_PUSH_BYTES, MAX_NAMED_FILES
-from sshwarma.common.shorten import join_with_rest, shorten_name
+from sshwarma.common.limits import MAX_GIT_PUSH_BYTES
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import KIB
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.paths import find_path_problem, list_parents
+from sshwarma.workspaces.change_notice import describe_changes
+from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.workspaces.tree import FILE_MODE, LINK_MODE, PROGRAM_MODE, Changes, Entry, Tree
 from sshwarma.workspaces.workspace import Workspaces, check_file_size
 from sshwarma.world.caller import Caller
@@ -120,27 +121,13 @@ async def accept_push(
                 pack_size=pack_size,
             )
         )
-        caller.append_notice(tx, describe_push(changed.changes))
+        caller.append_notice(tx, _describe(changed.changes))
 
     await caller.with_verb("git push", f"git push: {described}").change(work)
 
 
-def describe_push(changes: Changes) -> str:
-    """Return what a push did: "changed 2 files by git push: a, b"."""
-    made = sorted(path for path, entry in changes.items() if entry is not None)
-    filled = {above for path in made for above in list_parents(path)}  # no empty folders any more
-    removed = sorted(path for path, entry in changes.items() if entry is None)
-    removed = [path for path in removed if path not in filled]
-    names = [shorten_name(path) for path in (*made, *removed)]
-    if not names:
-        return "pushed commits that change no file"
-    if len(made) <= 1 and len(removed) <= 1:
-        done = [f"changed {shorten_name(path)}" for path in made]
-        done += [f"removed {shorten_name(path)}" for path in removed]
-        return f"{', '.join(done)} by git push"
-    verb = "changed" if made else "removed"
-    named = join_with_rest(names, MAX_NAMED_FILES)
-    return f"{verb} {len(names)} files by git push: {named}"
+def _describe(changes: Changes) -> str:
+    return describe_changes(changes, "git push") or "pushed commits that change no file"
 
 
 def _check_changes(push: CheckedPush) -> int:
@@ -169,7 +156,7 @@ def _list_changes(push: CheckedPush, sizes: Mapping[str, int]) -> tuple[Changes,
         path: None if found is None else Entry(found[1], mode, sizes[found[1]])
         for path, mode, found in push.changes
     }
-    return changes, describe_push(changes)
+    return changes, _describe(changes)
 
 
 def _store(workspaces: Workspaces, push: CheckedPush) -> tuple[dict[str, int], str, int]:

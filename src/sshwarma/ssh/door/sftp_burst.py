@@ -8,24 +8,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
 
 import structlog
 
 from sshwarma.common.limits import MAX_SFTP_BURST_SECONDS, SFTP_BURST_SECONDS
 from sshwarma.common.shorten import join_with_rest, shorten_name
-from sshwarma.verbs.views import format_count
+from sshwarma.workspaces.change_notice import describe_changes
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
-from sshwarma.workspaces.paths import list_parents
 from sshwarma.workspaces.tree import Changes, Entry, Tree
 from sshwarma.workspaces.workspace import Workspaces, complete_changes
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, WorldError
 
 log = structlog.get_logger(__name__)
-
-MAX_NAMED_FILES: Final = 5
-"""Files that a notice about a burst names; it counts the others."""
 
 
 class _NothingChanges(Conflict):
@@ -83,7 +78,7 @@ class Burst:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_due)
 
     def stop(self) -> None:
-        """Wait no more."""
+        """Stop the timer: the next change starts it again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -113,11 +108,12 @@ class Burst:
         self, find_caller: Callable[[], Awaitable[Caller]], tell: Callable[[str], None]
     ) -> None:
         made = self._committing
-        described = describe_burst({path: change.entry for path, change in made.items()})
+        described = describe_changes({path: change.entry for path, change in made.items()}, "sftp")
 
         def notice(changes: Changes) -> str:
             conflicts = describe_conflicts(merging.result.kept)
-            return f"{describe_burst(changes)}{f' ({conflicts})' if conflicts else ''}"
+            text = describe_changes(changes, "sftp")
+            return f"{text} ({conflicts})" if conflicts else text
 
         try:
             caller = await find_caller()
@@ -153,25 +149,6 @@ class Burst:
         for sha256 in self._committing_held:
             self._workspaces.blobs.release(sha256)
         self._committing_held = []
-
-
-def describe_burst(changes: Changes) -> str:
-    """Return what a burst did, as a notice says it: "changed 2 files by sftp: a, b"."""
-    made = [path for path, entry in changes.items() if entry is not None and not entry.is_folder]
-    used = {above for path in made for above in list_parents(path)}  # no empty folders any more
-    removed = [path for path, entry in changes.items() if entry is None and path not in used]
-    folders = [f"{path}/" for path, entry in changes.items() if entry is not None]
-    if made:
-        text = f"changed {_name_files(made)}"
-        return f"{text}; removed {_name_files(removed, by='')}" if removed else text
-    return f"removed {_name_files(removed)}" if removed else f"made {_name_files(folders)}"
-
-
-def _name_files(paths: list[str], by: str = " by sftp") -> str:
-    names = [shorten_name(path) for path in sorted(paths)]
-    if len(names) == 1:
-        return f"{names[0]}{by}"
-    return f"{format_count(len(names), 'file')}{by}: {join_with_rest(names, MAX_NAMED_FILES)}"
 
 
 def describe_conflicts(kept: Mapping[str, str]) -> str:

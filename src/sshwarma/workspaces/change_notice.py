@@ -1,0 +1,38 @@
+"""What a notice in a room says of changed files, the same for all doors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sshwarma.common.limits import MAX_NAMED_FILES
+from sshwarma.common.shorten import join_with_rest, shorten_name
+from sshwarma.workspaces.paths import list_parents
+from sshwarma.workspaces.tree import Changes
+
+
+def describe_changes(changes: Changes, by: str) -> str:
+    """Return what changed: "changed 2 files by sftp: a, b; removed c".
+
+    A folder is named only if nothing but folders was made.
+
+    Args:
+        changes: the new entries by path.
+        by: how they were changed, such as "sftp"; it stands behind the first files.
+    """
+    made = [path for path, entry in changes.items() if entry is not None and not entry.is_folder]
+    filled = {above for path in made for above in list_parents(path)}  # no empty folders any more
+    removed = [path for path, entry in changes.items() if entry is None and path not in filled]
+    folders = [f"{path}/" for path, entry in changes.items() if entry is not None]
+    if made:
+        text = f"changed {_name_files(made, f' by {by}')}"
+        return f"{text}; removed {_name_files(removed)}" if removed else text
+    if removed:
+        return f"removed {_name_files(removed, f' by {by}')}"
+    return f"made {_name_files(folders, f' by {by}', 'folders')}" if folders else ""
+
+
+def _name_files(paths: Iterable[str], by: str = "", noun: str = "files") -> str:
+    names = [shorten_name(path) for path in sorted(paths)]
+    if len(names) == 1:
+        return f"{names[0]}{by}"
+    return f"{len(names)} {noun}{by}: {join_with_rest(names, MAX_NAMED_FILES)}"
