@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS
-from sshwarma.ssh.door.line_channel import MAX_UNREAD_BYTES, LineChannel
+from sshwarma.ssh.door.buffered_channel import MAX_UNREAD_BYTES
+from sshwarma.ssh.door.byte_channel import ByteChannel
+from sshwarma.ssh.door.line_channel import LineChannel
 from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.world.tool_names import mcp_tool_name
 
@@ -84,6 +86,21 @@ async def test_one_long_line_does_not_pause_the_sender() -> None:
     line = await lines.read_line(MAX_UNREAD_BYTES * 10)
     assert line is not None and len(line) == MAX_UNREAD_BYTES * 4
     assert wire.reading
+
+
+async def test_unread_bytes_pause_the_sender_until_they_are_read() -> None:
+    wire = Wire()
+    stream = ByteChannel(wire)  # type: ignore[arg-type]
+    stream.data(b"x" * MAX_UNREAD_BYTES)
+    assert wire.reading
+    stream.data(b"y")
+    stream.data(b"z")
+    assert not wire.reading
+    assert await stream.read() == b"x" * MAX_UNREAD_BYTES + b"yz"
+    assert wire.reading
+    stream.data(b"last")
+    stream.eof()
+    assert [await stream.read(), await stream.read()] == [b"last", b""]
 
 
 async def test_writes_wait_for_resume_and_keep_their_order() -> None:

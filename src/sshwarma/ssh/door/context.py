@@ -17,8 +17,10 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door.line_channel import LineService
 from sshwarma.ssh.door.live_answers import LiveAnswerFeed
 from sshwarma.ssh.door.login import WorldAuthenticator
+from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.pictures import PictureFeed
 from sshwarma.ssh.door.status_line import StatusLines
+from sshwarma.ssh.transport.interfaces import ClientLink
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.picture import Picture
 from sshwarma.terminal.render import render_plain_lines
@@ -146,6 +148,14 @@ class SshContext:
             connection=connection,
             origin=origin,
         )
+
+    def make_shell_caller(self, link: ClientLink, connection: AgentConnection) -> Caller:
+        """Make the caller of a line in a shell, which acts in the room of its connection.
+
+        Raises:
+            Forbidden: if the agent is deleted or disabled.
+        """
+        return self.make_caller(connection.agent_id, "ssh", origin_of(link.peer), connection)
 
     def utf8(self, env: dict[str, str]) -> bool:
         """Return whether a client's locale is UTF-8; True if the client sent no locale."""

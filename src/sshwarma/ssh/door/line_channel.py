@@ -6,35 +6,22 @@ The ssh window holds back a peer that sends too fast; a writer waits while the p
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from sshwarma.common.units import KIB
-from sshwarma.ssh.door.paced_writer import PacedWriter
+from typing_extensions import override
+
+from sshwarma.ssh.door.buffered_channel import BufferedChannel
 from sshwarma.ssh.transport.interfaces import Channel
 from sshwarma.world.audit import Origin
 
-MAX_UNREAD_BYTES: Final = 256 * KIB
-"""Unread bytes above which the peer is held back, unless they are all one line."""
 
-
-class LineChannel(PacedWriter):
+class LineChannel(BufferedChannel):
     """One channel with one reader and any number of writers."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
-        self._buffer = bytearray()
         self._searched = 0  # no newline before this
-        self._came = asyncio.Event()
-        self._ended = False
-        self._paused = False
-
-    async def wait_for_input(self) -> None:
-        """Wait until the peer has sent data or ended its input."""
-        while not self._buffer and not self._ended:
-            self._came.clear()
-            await self._came.wait()
 
     async def read_line(self, limit: int) -> bytes | None:
         """Return the next line without its newline, or None at the end of input.
@@ -63,40 +50,12 @@ class LineChannel(PacedWriter):
                 self._searched = 0
                 return rest or None
             self._update_flow_control()
-            self._came.clear()
-            await self._came.wait()
+            await self._wait_for_more()
 
-    # Channel events
-
-    def data(self, data: bytes) -> None:
-        """Append input of the peer to the buffer; input after the end is dropped."""
-        if self._ended:
-            return
-        self._buffer += data
-        self._came.set()
-        self._update_flow_control()
-
-    def eof(self) -> None:
-        """End the input; `read_line` returns the buffered lines, then None."""
-        self._ended = True
-        self._came.set()
-
-    def closed(self) -> None:
-        """End the input, and make writers raise ConnectionError."""
-        self._end_writing()
-        self.eof()
-
-    def _update_flow_control(self) -> None:
-        """Pause reading while a whole line is unread and the buffer is over its limit."""
-        is_full = (
-            len(self._buffer) > MAX_UNREAD_BYTES and self._buffer.find(b"\n", self._searched) >= 0
-        )
-        if is_full and not self._paused and not self._ended:
-            self._paused = True
-            self._channel.pause_reading()
-        elif self._paused and not is_full:
-            self._paused = False
-            self._channel.resume_reading()
+    @override
+    def _is_full(self) -> bool:
+        """Return whether a whole line is unread: one longer than the buffer must come in."""
+        return super()._is_full() and self._buffer.find(b"\n", self._searched) >= 0
 
 
 LineService: TypeAlias = Callable[[str, Origin, LineChannel], Awaitable[None]]

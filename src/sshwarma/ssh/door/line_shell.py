@@ -35,7 +35,6 @@ from sshwarma.ssh.door.context import (
     encode_plain_block,
     is_concurrent_line,
 )
-from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.plain_output import PlainOutput
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.door.typed_ahead import check_talk
@@ -248,8 +247,7 @@ class LineShellHandler(TaskHandler):
         return not isinstance(result, Goodbye)
 
     def _make_caller(self) -> Caller:
-        origin = origin_of(self._link.peer)
-        return self._context.make_caller(self._agent_id, "ssh", origin, self._connection)
+        return self._context.make_shell_caller(self._link, self._connection)
 
     def _refuse(self, typed: NumberedLine, error: WorldError) -> bool:
         """Print a refusal with the number of its line; return whether the shell goes on."""

@@ -21,7 +21,6 @@ from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.line_progress import LineProgress
-from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.terminal_options import ClientTerminal
 from sshwarma.ssh.door.typed_ahead import RefusedLines, check_talk, check_waiting_lines, is_aside
@@ -392,8 +391,7 @@ class ShellHandler(ChannelHandler):
         self._context.background.spawn(work)
 
     def _make_caller(self) -> Caller:
-        origin = origin_of(self._link.peer)
-        return self._context.make_caller(self._agent_id, "ssh", origin, self._connection)
+        return self._context.make_shell_caller(self._link, self._connection)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:
