@@ -58,7 +58,7 @@ class Kit:
         tools = [records.ToolInfo("cut", None, "Cuts.", {"type": "object"}, False)]
 
         def work(tx: Change) -> None:
-            space, _ = records.install_toolset(
+            space = records.install_toolset(
                 tx, bundle, tools, tree=hash_files(bundle.hashes), packages="",
                 source=("zip", ""), by=self.owner.id,
             )  # fmt: skip
@@ -204,7 +204,7 @@ async def test_server_whose_name_is_taken_is_named_with_its_line(
     servers = BundledServers(world, None)  # type: ignore[arg-type]
 
     def work(tx: Change) -> None:
-        space, _ = records.install_toolset(
+        space = records.install_toolset(
             tx, bundle, [], tree="", packages="", source=("zip", ""), by=alice.id
         )
         known = read_servers(bundle.manifest)

@@ -18,7 +18,8 @@ from sshwarma.workspaces.tree import (
     list_folders,
     merge_trees,
 )
-from sshwarma.workspaces.workspace import complete_changes, move_path, remove_paths
+from sshwarma.workspaces.tree_edits import move_path, remove_paths
+from sshwarma.workspaces.workspace import complete_changes
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 ENTRIES = st.builds(Entry, st.sampled_from("123"), st.sampled_from([0o100644, PROGRAM_MODE]))

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from sshwarma.services import services_of
-from sshwarma.verbs.message import move_files_of
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.folders import EMPTY_FOLDER
 from sshwarma.workspaces.history import list_manifests
 from sshwarma.workspaces.tree import Changes, Entry
-from sshwarma.workspaces.turn_files import FilesMoved
+from sshwarma.workspaces.turn_files import FilesMoved, move_files
 from sshwarma.world import turns
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -54,7 +53,8 @@ class Room:
     async def move(self, removed: Sequence[Turn] = (), added: Sequence[Turn] = ()) -> FilesMoved:
         caller = self.person.caller
         return await settle(
-            self.world, lambda tx: move_files_of(tx, caller, removed=removed, added=added)
+            self.world,
+            lambda tx: move_files(tx, self.workspaces, caller, removed=removed, added=added),
         )
 
     async def files(self) -> dict[str, str]:
@@ -145,3 +145,26 @@ async def test_folders_that_become_empty_are_not_counted_as_files(lobby: Room) -
     assert moved.text == " 1 file changed with it: src/a."
     _, tree = await lobby.workspaces.read_tree("lobby")
     assert tree == {"src": EMPTY_FOLDER}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+async def test_turns_leave_newest_first_and_join_oldest_first(lobby: Room, order: int) -> None:
+    before = await lobby.change({"a": entry("1")})
+    both = []
+    for content in "23":
+        both.append(await lobby.open_turn())
+        after = await lobby.change({"a": entry(content)}, both[-1])
+    assert await lobby.move(removed=both[::order]) == FilesMoved(("a",), ())
+    assert await lobby.active() == before
+    assert await lobby.move(added=both[::order]) == FilesMoved(("a",), ())
+    assert await lobby.active() == after
+
+
+async def test_last_run_is_the_newest_version_of_a_tool(lobby: Room) -> None:
+    read = lobby.workspaces.read_last_run
+    first = await lobby.change({"a": entry("1"), "b": entry("1")})
+    assert await read(None) == await read(first) == {}
+    turn = await lobby.open_turn()
+    await lobby.change({"a": entry("2"), "b": None, "c": entry("2")}, turn)
+    newest = await lobby.change({"d": entry("3")})
+    assert await read(newest) == {"a": "changed", "b": "removed", "c": "added"}

@@ -127,8 +127,8 @@ def install_toolset(
     packages: str,
     source: tuple[str, str],
     by: str,
-) -> tuple[Thing, bool]:
-    """Install a toolset, or upgrade the one of its id; return whether it is new.
+) -> Thing:
+    """Install a toolset, or upgrade the one of its id; return its namespace.
 
     On an upgrade, a field of an override that the manifest before had set to its present value
     follows the new manifest, and one that differs is a decision of people and stays. Tools that are
@@ -162,11 +162,11 @@ def install_toolset(
     _store_files(tx, manifest.id, bundle.files)
     _store_tools(tx, space, bundle, tools, by)
     _store_overrides(tx, manifest, before)
-    return space, is_new
+    return space
 
 
-def uninstall_toolset(tx: Change, space: Thing) -> int:
-    """Delete a toolset with all it has; return how many tools it had.
+def uninstall_toolset(tx: Change, space: Thing) -> None:
+    """Delete a toolset with all it has.
 
     Its contents stay as long as something names them, and the log keeps its calls.
     """
@@ -175,8 +175,7 @@ def uninstall_toolset(tx: Change, space: Thing) -> int:
     for server_id in _list_server_ids(space):
         overrides.clear_namespace(tx, server_id)
     tx.conn.execute(delete(toolset_files).where(toolset_files.c.toolset_id == space.label))
-    _, count = namespaces.remove_namespace(tx, space)
-    return count
+    namespaces.remove_namespace(tx, space)
 
 
 def read_decisions(conn: Connection, space: Thing) -> list[overrides.Override]:

@@ -169,7 +169,7 @@ class Toolsets(ToolProvider):
 
         def work(tx: Change) -> tuple[Thing, Upgrade]:
             before = read_present(tx.conn, manifest.id)
-            space, _ = install_toolset(
+            space = install_toolset(
                 tx, bundle, tools, tree=tree, packages=packages, source=source, by=caller.agent.id
             )
             self._servers.declare(tx, space, servers, caller.agent.id, bundle.describe_problem)

@@ -13,7 +13,6 @@ from sshwarma.verbs.message import (
     TurnId,
     check_may_change,
     make_turn_list_item,
-    move_files_of,
     participant_names,
     sync_notes,
 )
@@ -26,7 +25,7 @@ from sshwarma.verbs.views import (
     format_clock,
     view_for_reader,
 )
-from sshwarma.workspaces.turn_files import FilesMoved, remember_files, return_files
+from sshwarma.workspaces.turn_files import FilesMoved, move_files, remember_files, return_files
 from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -135,8 +134,9 @@ async def switch_branch(caller: Caller, turn: TurnId) -> ChangedConversation:
         tx.publish_on_commit(TurnsChanged(room.id))
         files = return_files(tx, workspaces, room.id)
         if files is None:
-            files = move_files_of(
+            files = move_files(
                 tx,
+                workspaces,
                 caller,
                 removed=[one for one in removed_turns if one.status != "dropped"],
                 added=[new_turns[id] for id in added_ids if new_turns[id].status != "dropped"],

@@ -27,7 +27,6 @@ from sshwarma.verbs.file_views import (
 from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.views import format_count
-from sshwarma.workspaces import manifests
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.text_diff import decode_file
@@ -81,9 +80,7 @@ async def list_files(
     """
     version, tree = await read_files(caller, at)
     paths = sorted(tree) if path is None else match_paths(tree, path)
-    run = await caller.world.store.read(
-        lambda conn: manifests.read_last_run(conn, version, workspaces_of(caller).get_tree)
-    )
+    run = await workspaces_of(caller).read_last_run(version)
     return FileList(
         (await caller.room()).name,
         version,

@@ -17,12 +17,8 @@ from sshwarma.verbs.views import format_count
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.paths import parse_file_path, parse_path
 from sshwarma.workspaces.tree import FILE_MODE, Changes, Entry, Tree, list_folders
-from sshwarma.workspaces.workspace import (
-    Changed,
-    make_folder,
-    move_path,
-    remove_paths,
-)
+from sshwarma.workspaces.tree_edits import make_folder, move_path, remove_paths
+from sshwarma.workspaces.workspace import Changed
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error

@@ -144,11 +144,11 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedCo
         if dropped:
             count = drop_turns.drop_turn(tx, stored_turn)
             has_new_notes = restore_notes(tx, caller, turn)
-            files = move_files_of(tx, caller, removed=moved)
+            files = move_files(tx, services_of(caller).workspaces, caller, removed=moved)
         else:
             count = drop_turns.restore_turn(tx, stored_turn)
             has_new_notes = sync_notes(tx, caller, turn.agent_id)
-            files = move_files_of(tx, caller, added=moved)
+            files = move_files(tx, services_of(caller).workspaces, caller, added=moved)
         text = f"{done} {agent}'s answer to {asker} ({turn.short_id}){files.note}"
         caller.append_notice(tx, text)
         return count, has_new_notes, files
@@ -162,28 +162,6 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedCo
 def _read_path(conn: Connection, caller: Caller) -> list[Turn]:
     """Return the newest turns of the conversation, dropped ones included."""
     return turns.read_path(conn, caller.room_id, MAX_ANCESTOR_TURNS, with_dropped=True)
-
-
-def move_files_of(
-    tx: Change, caller: Caller, *, removed: Sequence[Turn] = (), added: Sequence[Turn] = ()
-) -> FilesMoved:
-    """Let the files of the room follow turns that leave or join the conversation.
-
-    Turns may be in any order. Those that leave must not have been dropped before.
-    """
-
-    def in_order(given: Sequence[Turn]) -> list[Turn]:
-        return sorted(given, key=lambda turn: turn.id)
-
-    workspaces = services_of(caller).workspaces
-    return move_files(
-        tx,
-        workspaces,
-        caller.room_id,
-        caller.agent.id,
-        removed=in_order(removed),
-        added=in_order(added),
-    )
 
 
 async def _find(caller: Caller, turn: str) -> Turn:

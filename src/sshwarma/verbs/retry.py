@@ -13,13 +13,12 @@ from sshwarma.verbs.message import (
     MAX_ANCESTOR_TURNS,
     find_newest_own,
     list_called_turns,
-    move_files_of,
     participant_names,
     restore_notes,
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, check_answer_capacity
-from sshwarma.workspaces.turn_files import remember_files
+from sshwarma.workspaces.turn_files import move_files, remember_files
 from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -108,7 +107,7 @@ def _leave_turns(tx: Change, caller: Caller, old: list[Turn], *, is_last: bool) 
     if not is_last:
         for turn in left:
             drop_turns.drop_turn(tx, turn)
-    if files_note := move_files_of(tx, caller, removed=left).note:
+    if files_note := move_files(tx, services_of(caller).workspaces, caller, removed=left).note:
         agent = caller.world.agents.name_of(old[0].agent_id)
         caller.append_notice(tx, f"asks {agent} again{files_note}")
 

@@ -8,7 +8,6 @@ from sshwarma.verbs.message import (
     describe_notes,
     find_newest_own,
     list_called_turns,
-    move_files_of,
     participant_names,
     restore_notes,
 )
@@ -16,7 +15,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import ASKER_RIGHT
 from sshwarma.verbs.turn_views import ChangedConversation
 from sshwarma.verbs.views import format_count
-from sshwarma.workspaces.turn_files import FilesMoved
+from sshwarma.workspaces.turn_files import FilesMoved, move_files
 from sshwarma.world import drop_turns, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
@@ -62,7 +61,7 @@ async def undo(caller: Caller) -> ChangedConversation:
                 dropped_turns.append(called_turn)
                 restore_notes(tx, caller, called_turn)
         has_new_notes = restore_notes(tx, caller, stored_turn)
-        files = move_files_of(tx, caller, removed=dropped_turns)
+        files = move_files(tx, services_of(caller).workspaces, caller, removed=dropped_turns)
         caller.append_notice(
             tx, f"dropped {agent}'s answer to {asker} ({turn.short_id}){files.note}"
         )

@@ -7,7 +7,7 @@ reading a version never walks further back. The room's metadata names its presen
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -33,7 +33,7 @@ from sshwarma.common.limits import MAX_LISTED_VERSIONS
 from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.times import format_iso
 from sshwarma.workspaces.blobs import SHA256
-from sshwarma.workspaces.tree import Changes, Entry, Tree, apply_changes, compare_trees
+from sshwarma.workspaces.tree import Changes, Entry, Tree, apply_changes
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
@@ -270,22 +270,13 @@ def read_changed_paths(conn: Connection, manifest: Manifest) -> dict[str, Entry 
     }
 
 
-def read_last_run(
-    conn: Connection, manifest_id: str | None, get_tree: Callable[[Connection, str | None], Tree]
-) -> dict[str, Literal["added", "changed", "removed"]]:
-    """Return what the newest run of a tool up to a version did, by path.
+def find_last_run(conn: Connection, manifest_id: str | None) -> Manifest | None:
+    """Return the newest version up to this one that a run of a tool made.
 
     Only the MAX_LISTED_VERSIONS newest versions are looked at.
     """
     newest = islice(walk_up(conn, manifest_id), MAX_LISTED_VERSIONS)
-    run = next((manifest for manifest in newest if manifest.source == "tool_run"), None)
-    if run is None:
-        return {}
-    before, after = get_tree(conn, run.parent_id), get_tree(conn, run.id)
-    return {
-        path: "removed" if entry is None else "changed" if path in before else "added"
-        for path, entry in compare_trees(before, after).items()
-    }
+    return next((manifest for manifest in newest if manifest.source == "tool_run"), None)
 
 
 def read_used_hashes(conn: Connection) -> set[str]:

@@ -7,7 +7,7 @@ and has them again when somebody switches back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,7 @@ from sshwarma.workspaces.manifests import Manifest
 from sshwarma.workspaces.tree import Entry, Tree, apply_changes, compare_trees, merge_trees
 from sshwarma.workspaces.workspace import Workspaces, complete_changes
 from sshwarma.world import things, turns
+from sshwarma.world.caller import Caller
 from sshwarma.world.events import FilesChanged
 from sshwarma.world.schema import manifests as manifests_table
 from sshwarma.world.store import Change
@@ -122,22 +123,22 @@ def _read_left(conn: Connection, room_id: str) -> dict[str, str]:
 def move_files(
     tx: Change,
     workspaces: Workspaces,
-    room_id: str,
-    author_id: str,
+    caller: Caller,
     *,
-    removed: Sequence[Turn] = (),
-    added: Sequence[Turn] = (),
+    removed: Collection[Turn] = (),
+    added: Collection[Turn] = (),
 ) -> FilesMoved:
     """Take back the changes of turns that leave, and make those of turns that join.
 
     Args:
         tx: the change that moves the conversation.
         workspaces: the files of all rooms.
-        room_id: the room.
-        author_id: who moves it.
-        removed: turns that leave it and were not dropped before, oldest first.
-        added: turns that come into it, oldest first.
+        caller: who moves it, in its room.
+        removed: turns that leave it and were not dropped before, in any order.
+        added: turns that come into it, in any order.
     """
+    room_id = caller.room_id
+    leaving, joining = (sorted(given, key=lambda turn: turn.id) for given in (removed, added))
     _, tree = workspaces.get_active(tx.conn, room_id)
     result = dict(tree)
     kept: set[str] = set()
@@ -149,12 +150,12 @@ def move_files(
         result = apply_changes(result, merged.changes)
         kept.update(merged.conflicts)
 
-    for turn in reversed(removed):
+    for turn in reversed(leaving):
         versions = _read_versions(tx.conn, turn)
         before, after = _read_sides(tx.conn, workspaces, versions)
         merge(after, before)
         candidates += [version.parent_id for version in versions[:1]]
-    for turn in added:
+    for turn in joining:
         versions = _read_versions(tx.conn, turn)
         before, after = _read_sides(tx.conn, workspaces, versions)
         merge(before, after)
@@ -174,8 +175,8 @@ def move_files(
             room_id,
             lambda _: changes,
             source="branch",
-            source_ref=(*removed, *added)[-1].id,
-            author_id=author_id,
+            source_ref=(*leaving, *joining)[-1].id,
+            author_id=caller.agent.id,
         )
     return FilesMoved(_list_files(changes, tree, result), tuple(sorted(kept)))
 

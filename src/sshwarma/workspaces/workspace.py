@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,23 +24,23 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.blobs import MIN_GARBAGE_SECONDS, BlobStore
+from sshwarma.workspaces.change_kinds import ChangeKind
 from sshwarma.workspaces.manifests import Manifest, Source
 from sshwarma.workspaces.paths import list_parents
 from sshwarma.workspaces.tree import (
-    FOLDER_MODE,
     Changes,
     Entry,
     Tree,
     apply_changes,
-    find_below,
+    compare_trees,
     list_folders,
 )
+from sshwarma.workspaces.tree_edits import unknown_file_error
 from sshwarma.world import calls
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, unknown_name_error
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.events import FilesChanged
 from sshwarma.world.pending_upload import PendingUpload
-from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -110,6 +110,22 @@ class Workspaces:
             with self._trees_lock:
                 self._remember(manifest_id, tree)
         return tree
+
+    async def read_last_run(self, version_id: str | None) -> dict[str, ChangeKind]:
+        """Return what the newest run of a tool up to a version did, by path."""
+
+        def read(conn: Connection) -> dict[str, ChangeKind]:
+            run = manifests.find_last_run(conn, version_id)
+            if run is None:
+                return {}
+            before = self.get_tree(conn, run.parent_id)
+            changes = compare_trees(before, self.get_tree(conn, run.id))
+            return {
+                path: "removed" if entry is None else "changed" if path in before else "added"
+                for path, entry in changes.items()
+            }
+
+        return await self._world.store.read(read)
 
     def _remember(self, manifest_id: str, tree: Tree) -> None:
         if len(tree) < MAX_CACHED_ENTRIES:
@@ -333,68 +349,7 @@ def find_entry(tree: Tree, path: str, *, where: str = "") -> Entry:
     """
     entry = tree.get(path)
     if entry is None and path not in list_folders(tree):
-        raise _unknown_file_error(tree, path, where)
+        raise unknown_file_error(tree, path, where)
     if entry is None or entry.is_folder:
         raise Conflict(f"{shorten_name(path)} is a folder.")
     return entry
-
-
-def _unknown_file_error(tree: Tree, path: str, where: str = "") -> NotFound:
-    hint = next_call("{} lists them.", "files")
-    return unknown_name_error("file", path, where=where, known=tree, hint=hint)
-
-
-def remove_paths(tree: Tree, paths: Collection[str]) -> Changes:
-    """Return the changes that remove files, and folders with all that is in them.
-
-    Raises:
-        NotFound: if nothing is at one of the paths.
-    """
-    changes: dict[str, Entry | None] = {}
-    folders = list_folders(tree)
-    for path in paths:
-        if path in tree:
-            changes[path] = None
-        elif path in folders:
-            changes.update(dict.fromkeys(find_below(tree, path)))
-        else:
-            raise _unknown_file_error(tree, path)
-    return changes
-
-
-def move_path(tree: Tree, old: str, new: str) -> Changes:
-    """Return the changes that move a file, or a folder with all that is in it.
-
-    A target that is a folder takes what is moved into it, as `mv` does.
-
-    Raises:
-        NotFound: if nothing is at the old path.
-        Conflict: if something is at the new one, or it is within the old one.
-    """
-    folders = list_folders(tree)
-    if old not in tree and old not in folders:
-        raise _unknown_file_error(tree, old)
-    if new in folders and new != old:
-        new = f"{new}/{old.rpartition('/')[2]}"
-    if new == old:
-        raise Conflict(f"{shorten_name(old)} is there already.")
-    if new in tree or new in folders:
-        raise Conflict(f"{shorten_name(new)} already exists.")
-    if new.startswith(f"{old}/"):
-        raise Conflict("A folder cannot be moved into itself.")
-    moved = [old] if old in tree else []
-    moved += find_below(tree, old)
-    changes: dict[str, Entry | None] = dict.fromkeys(moved)
-    changes.update({new + path[len(old) :]: tree[path] for path in moved})
-    return changes
-
-
-def make_folder(tree: Tree, path: str) -> Changes:
-    """Return the changes that make an empty folder.
-
-    Raises:
-        Conflict: if something is there.
-    """
-    if path in tree or path in list_folders(tree):
-        raise Conflict(f"{shorten_name(path)} already exists.")
-    return {path: Entry("", FOLDER_MODE)}
