@@ -12,6 +12,21 @@ _KEY_PREFIXES: Final = re.compile(
 )
 _RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 
+SENSITIVE_NAME_PATTERN: Final = (
+    r"auth(?!or(?!i[sz]))|token|secret|passw|cookie|credential|(?:^|[-_])key(?!word)"
+)
+"""Parts of names whose values are secrets everywhere; `author` and `keywords` are none.
+
+Stored servers are checked by it whenever they are read, so a part that is added here shuts out
+servers that worked before. A check that meets new data only may add parts, and says why.
+"""
+_SECRET_NAME: Final = re.compile(SENSITIVE_NAME_PATTERN, re.IGNORECASE)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether what a variable, header or option has is a secret."""
+    return _SECRET_NAME.search(name) is not None
+
 
 def has_key_prefix(text: str) -> bool:
     """Return whether a word of a text starts like a provider's key: `sk-…`, `AIza…`."""

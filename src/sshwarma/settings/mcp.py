@@ -24,14 +24,11 @@ from sshwarma.common.limits import (
     MAX_SERVER_TOOLS,
     MIN_SERVER_MEMORY_MIB,
 )
-from sshwarma.common.secret_detection import has_key_prefix, looks_like_key
+from sshwarma.common.secret_detection import has_key_prefix, is_secret_name, looks_like_key
 from sshwarma.settings.addresses import check_web_url
 from sshwarma.settings.paths import SettingsPath
 from sshwarma.settings.section import SettingsSection, TableName
 
-_SECRET_NAME: Final = re.compile(
-    r"auth(?!or(?!i[sz]))|token|secret|passw|cookie|credential|(^|[-_])key", re.IGNORECASE
-)
 _VARIABLE_REFERENCE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 _SCOPES: Final = re.compile(r"[!#-\[\]-~ ]*")
@@ -51,7 +48,7 @@ def _check_command_words(words: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse secrets in a command: it is stored, shown, and in the process list."""
     for word in words:
         name, sign, value = word.partition("=")
-        is_key = sign and _SECRET_NAME.search(name) and looks_like_key(value)
+        is_key = sign and is_secret_name(name) and looks_like_key(value)
         if has_key_prefix(word) or is_key:
             raise ValueError(
                 "a word of the command looks like a secret: put it into the environment of the "
@@ -63,7 +60,7 @@ def _check_command_words(words: tuple[str, ...]) -> tuple[str, ...]:
 def _check_secret_values(values: dict[str, str]) -> dict[str, str]:
     """Refuse secrets in plain text: values are stored and can be shown."""
     for name, value in values.items():
-        if _SECRET_NAME.search(name) and value and not _VARIABLE_REFERENCE.search(value):
+        if is_secret_name(name) and value and not _VARIABLE_REFERENCE.search(value):
             raise ValueError(
                 f"{name} looks like a secret: put it into the environment of the server "
                 f"and write ${{NAME}}"

@@ -9,11 +9,17 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sshwarma.common.secret_detection import SENSITIVE_NAME_PATTERN
+
 _SECRET_NAME: Final = re.compile(
-    r"auth(?!or(?!i[sz]))|token|secret|pass|pwd|code|cookie|cred|signature|key|salt|bearer|session"
+    rf"{SENSITIVE_NAME_PATTERN}|pass|pwd|code|cred|signature|key|salt|bearer|session"
     r"|unseal|jwt|(?:^|[^a-z])(?:pin|pw|otp|totp|mfa|2fa|psk|seed)(?![a-z])",
     re.IGNORECASE,
 )
+"""Names beside which nothing is kept in an archive, where strangers read it.
+
+Far more than what is refused elsewhere: a mistake here costs an importer one variable.
+"""
 _NUMBER_NAME: Final = re.compile(
     r"(?:^|[^a-z])(?:port|level|timeout|seconds|minutes|hours|days|workers|threads|retries|limit|size"
     r"|max|min|wait|count|depth|width|height|interval|debug|verbose|version|page|top|batch)(?![a-z])",

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from pydantic import ValidationError
 
+from sshwarma.common.secret_detection import SENSITIVE_NAME_PATTERN
 from sshwarma.common.shorten import shorten_name
 from sshwarma.settings import McpSettings, describe_settings_errors
 from sshwarma.terminal.escape import escape_lines
@@ -25,10 +26,12 @@ NETWORK_KEY = "network"
 """Key of the metadata of a server whose program is in the network of the machine."""
 
 _QUERY_VALUE: Final = re.compile(r"[?&;#]([^=&;#]+)=([^&;#]*)")
-_SECRET_NAME: Final = re.compile(
-    r"auth(?!or(?!i[sz]))|token|secret|passw|pwd|cookie|credential|signature|key$", re.IGNORECASE
-)
-"""Names of values in an address that is stored and shown, and that are secrets for most servers."""
+_SECRET_NAME: Final = re.compile(rf"{SENSITIVE_NAME_PATTERN}|pwd|signature|key$", re.IGNORECASE)
+"""Names of values in an address, which is stored and shown.
+
+More than in the settings, where `PWD` is a folder and `SIGNATURE_VERSION` no secret: in an address
+they are `?pwd=` and a signature, and `?apikey=` has no separator.
+"""
 
 DeclaredServer = tuple[McpSettings, Mapping[str, Any]]
 """How a server is reached, and what the table of servers shows of it."""
