@@ -274,3 +274,16 @@ def test_each_exception_still_occurs() -> None:
     texts = {name: " ".join((TOP / name).read_text("utf-8").split()) for name, _ in EXCEPTIONS}
     stale = [sentence for name, sentence in EXCEPTIONS if sentence not in texts[name]]
     assert not stale
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """A class that is found by its name is the one that was meant."""
+    places: dict[str, list[str]] = {}
+    for name in FILES:
+        if not (name.startswith("src/") and name.endswith(".py")):
+            continue
+        for node in nodes_of_text((TOP / name).read_text(encoding="utf-8")):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    found = {name: files for name, files in places.items() if len(files) > 1}
+    assert not found

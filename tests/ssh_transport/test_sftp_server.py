@@ -8,7 +8,7 @@ import asyncssh
 import pytest
 
 from sshwarma.ssh.transport import sftp
-from sshwarma.ssh.transport.sftp import SftpHandler, SftpServer
+from sshwarma.ssh.transport.sftp import SftpRequestHandler, SftpServer
 
 PUBLIC = [
     name
@@ -34,8 +34,8 @@ def test_private_methods_are_those_that_no_override_calls() -> None:
 
 
 def test_requests_that_need_a_real_file_are_not_offered() -> None:
-    offered = {name for name, _ in SftpHandler._extensions}
-    assert offered <= set(SftpHandler._packet_handlers) | {b"newline", b"vendor-id"}
+    offered = {name for name, _ in SftpRequestHandler._extensions}
+    assert offered <= set(SftpRequestHandler._packet_handlers) | {b"newline", b"vendor-id"}
     for name in (b"copy-data", b"ranges@asyncssh.com", b"hardlink@openssh.com"):
         assert name not in offered
-        assert name not in SftpHandler._packet_handlers
+        assert name not in SftpRequestHandler._packet_handlers

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Upgrade:
+class SchemaUpgrade:
     """What an upgrade did: the schemas before and after, and the copy from before."""
 
     before: str
@@ -65,7 +65,7 @@ async def upgrade_at_start(database: Path, notifier: ServiceNotifier) -> None:
             upgrade.log()
 
 
-def upgrade_database(database: Path) -> Upgrade | None:
+def upgrade_database(database: Path) -> SchemaUpgrade | None:
     """Upgrade a database to the newest schema; None if there is nothing to do.
 
     Its copy stays beside it, named for the new schema. Delete it when the new version has proved
@@ -90,7 +90,7 @@ def upgrade_database(database: Path) -> Upgrade | None:
         if left is None:
             copy.unlink()
         raise
-    return Upgrade(before, after, copy)
+    return SchemaUpgrade(before, after, copy)
 
 
 def _make_copy(database: Path, after: str) -> Path:

@@ -20,7 +20,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.sandbox.devices import DEVICES
 
-WORKSPACE: Final = "/ws"
+WORKSPACE_PATH: Final = "/ws"
 """Where the files of a room are inside."""
 
 USER_ID: Final = 1000
@@ -57,7 +57,7 @@ class Profile:
 
     workspace: Path | None
     mounts: Mapping[str, Path] = field(default_factory=dict)
-    directory: str = WORKSPACE
+    directory: str = WORKSPACE_PATH
     environment: Mapping[str, str] = field(default_factory=dict)
     network: bool = False
 
@@ -146,9 +146,9 @@ def _files(profile: Profile, accounts: Path) -> Iterator[str]:
     for target, source in profile.mounts.items():
         yield from ("--ro-bind", str(source), target)
     if profile.workspace is None:
-        yield from ("--size", str(MAX_SANDBOX_TEMPORARY_BYTES), "--tmpfs", WORKSPACE)
+        yield from ("--size", str(MAX_SANDBOX_TEMPORARY_BYTES), "--tmpfs", WORKSPACE_PATH)
     else:
-        yield from ("--bind", str(profile.workspace), WORKSPACE)
+        yield from ("--bind", str(profile.workspace), WORKSPACE_PATH)
 
 
 def _start(profile: Profile) -> Iterator[str]:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import idna
 
 from sshwarma.common.shorten import shorten_name
-from sshwarma.sandbox.profile import WORKSPACE
+from sshwarma.sandbox.profile import WORKSPACE_PATH
 from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.workspaces.tree import Entry
 
@@ -93,7 +93,7 @@ def _find_form_problem(url: Any) -> str:
 def _check_file(value: Any, files: Mapping[str, Entry] | None) -> tuple[str | None, str]:
     if not isinstance(value, str) or not value:
         return None, "must be the path of a file"
-    path = value.removeprefix(f"{WORKSPACE}/").removeprefix("./")
+    path = value.removeprefix(f"{WORKSPACE_PATH}/").removeprefix("./")
     if problem := find_path_problem(path):
         return None, problem
     if files is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection
 from typing_extensions import override
 
-from sshwarma.sandbox.profile import WORKSPACE
+from sshwarma.sandbox.profile import WORKSPACE_PATH
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.render_plan import RenderContext, fill_defaults, make_render_plan
@@ -56,7 +56,7 @@ async def add_render_plan(
         decided.renderer_config or {},
         fill_defaults(get_input_schema(tool), arguments),
         returned,
-        RenderContext(caller.room_id, WORKSPACE, TOOLSET_PATH),
+        RenderContext(caller.room_id, WORKSPACE_PATH, TOOLSET_PATH),
         files,
     )
     return replace(result, render_plan=plan)

@@ -22,7 +22,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
-from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.sandbox.profile import WORKSPACE_PATH, Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError
 from sshwarma.sandbox.spares import SpareSandboxes
 from sshwarma.toolsets.bundle import Bundle
@@ -153,7 +153,7 @@ def describe_toolset(
     room_id: str = "",
     *,
     folder: str = TOOLSET_PATH,
-    workspace: str = WORKSPACE,
+    workspace: str = WORKSPACE_PATH,
 ) -> dict[str, Any]:
     """Return the configuration of a worker."""
     return {

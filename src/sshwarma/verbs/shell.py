@@ -22,7 +22,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.shorten import join_with_rest, shorten_name, shorten_text
 from sshwarma.common.units import KIB
-from sshwarma.sandbox.profile import WORKSPACE, Profile
+from sshwarma.sandbox.profile import WORKSPACE_PATH, Profile
 from sshwarma.sandbox.run import Ending, SandboxError
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
@@ -194,9 +194,9 @@ async def _find_folder(caller: Caller, typed: str | None) -> str | None:
     Raises:
         NotFound: if there is no such folder.
     """
-    if typed is None or typed in (".", "./", "", "/", WORKSPACE):
+    if typed is None or typed in (".", "./", "", "/", WORKSPACE_PATH):
         return None
-    cwd = parse_path(typed.removeprefix(f"{WORKSPACE}/"), "cwd")
+    cwd = parse_path(typed.removeprefix(f"{WORKSPACE_PATH}/"), "cwd")
     _, tree = await workspaces_of(caller).read_tree(caller.room_id)
     folders = list_folders(tree)
     if cwd not in folders:
@@ -216,7 +216,7 @@ async def _run_in_sandbox(
     }  # fmt: skip
     profile = Profile(
         folder,
-        directory=f"{WORKSPACE}/{cwd}" if cwd else WORKSPACE,
+        directory=f"{WORKSPACE_PATH}/{cwd}" if cwd else WORKSPACE_PATH,
         environment=environment,
     )
     words = [_SHELL, "-c", command]

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.ssh.door.context import SshContext
-from sshwarma.ssh.door.sftp_handles import NO_SPACE, OpenFile, StoredFile, TextFile, WrittenFile
+from sshwarma.ssh.door.sftp_handles import NO_SPACE, OpenFile, TextFile, VersionFile, WrittenFile
 from sshwarma.ssh.door.sftp_paths import (
     TEXTS,
     THINGS,
@@ -180,7 +180,7 @@ class ClientFiles(SftpFiles):
             return WrittenFile(self, caller.room_id, files, working, mode)
         entry = files.find_file(path)
         blob = await asyncio.to_thread(self._workspaces.blobs.check, entry.sha256)
-        return StoredFile(self, caller.room_id, blob, files.stat(path))
+        return VersionFile(self, caller.room_id, blob, files.stat(path))
 
     async def _open_to_write(self, caller: Caller, path: str, mode: SftpOpenMode) -> SftpFile:
         files = await self._files(caller)

@@ -105,7 +105,7 @@ class TextFile(OpenFile):
         pass
 
 
-class StoredFile(TextFile):
+class VersionFile(TextFile):
     """A file of a version, opened to be read; it stays as it was."""
 
     def __init__(

@@ -52,7 +52,7 @@ _CODES: Final = {
 }
 
 
-class SftpHandler(AsyncsshSftpHandler):
+class SftpRequestHandler(AsyncsshSftpHandler):
     """The requests of one client of sftp."""
 
     def limits_of_client(self) -> tuple[int, int, int]:
@@ -68,7 +68,7 @@ class SftpHandler(AsyncsshSftpHandler):
 async def serve_sftp(stream: SftpStream, files: SftpFiles) -> None:
     """Answer a client until its input ends; the files are the caller's to end."""
     with contextlib.suppress(EOFError):  # before the first request
-        await SftpHandler(SftpServer(files), stream).run()
+        await SftpRequestHandler(SftpServer(files), stream).run()
 
 
 class SftpServer(asyncssh.SFTPServer):
