@@ -153,14 +153,31 @@ async def test_files_are_limited_while_it_runs(
     assert await python(host, ws, f"import time\n{script}") == shown
 
 
+def list_processes(namespace: str) -> list[str]:
+    """Return the names of processes of a namespace that have not ended."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str((process / "ns" / "pid").readlink()) != namespace:
+                continue
+            name, _, rest = (process / "stat").read_text().rpartition(") ")
+        except OSError:  # it has ended, or is another user's
+            continue
+        if not rest.startswith("Z"):
+            found.append(name)
+    return found
+
+
 @needs_bubblewrap
 async def test_nothing_outlives_the_sandbox(host: SandboxHost, ws: Path) -> None:
-    script = "for i in 1 2 3 4; do (setsid sh -c 'while :; do date >> late$0; done' $i &); done"
+    script = (
+        "for i in 1 2 3 4; do (setsid sh -c 'while :; do date >> late$0; done' $i &); done;"
+        " readlink /proc/self/ns/pid"
+    )
     for _ in range(5):
-        assert await run(host, ws, script) == ""
-        before = {path: path.read_bytes() for path in ws.iterdir()}
-        await run(host, None, "sleep 0.1")
-        assert {path: path.read_bytes() for path in ws.iterdir()} == before
+        namespace = (await run(host, ws, script)).strip()
+        assert namespace.startswith("pid:[")
+        assert list_processes(namespace) == []
 
 
 @needs_bubblewrap
@@ -176,13 +193,12 @@ async def test_program_that_cannot_be_watched_is_ended(
 
 @needs_bubblewrap
 async def test_context_that_is_left_ends_everything(host: SandboxHost, ws: Path) -> None:
-    words = ["/bin/sh", "-c", "echo begun; while :; do date >> f; done"]
+    words = ["/bin/sh", "-c", "readlink /proc/self/ns/pid; while :; do date >> f; done"]
     async with host.run(Profile(ws), words, USER, cpu_seconds=60) as sandbox:
         assert sandbox.process.stdout is not None
-        assert await sandbox.process.stdout.readline() == b"begun\n"
-    size = (ws / "f").stat().st_size if (ws / "f").exists() else 0
-    await run(host, None, "sleep 0.1")
-    assert ((ws / "f").stat().st_size if (ws / "f").exists() else 0) == size
+        namespace = (await sandbox.process.stdout.readline()).decode().strip()
+        assert list_processes(namespace)
+    assert list_processes(namespace) == []
 
 
 @needs_bubblewrap

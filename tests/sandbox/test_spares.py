@@ -4,102 +4,129 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from sshwarma.sandbox import spares as spares_module
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Sandbox
 from sshwarma.sandbox.spares import SpareSandboxes
-from support.sandboxes import SECONDS, USER, needs_bubblewrap
-from support.waiting import wait_until
+from support.sandboxes import ACCOUNTS, SECONDS, USER, needs_bubblewrap
+from support.waiting import until
 
 pytestmark = [pytest.mark.process, needs_bubblewrap]
 
-CAT = ["/bin/cat"]
+COMMAND = ["/bin/sh", "-c", "echo ready; exec cat"]
+
+
+class RecordingHost(SandboxHost):
+    """A host that remembers the spare sandboxes that it started."""
+
+    def __init__(self, *args: Path) -> None:
+        super().__init__(*args)
+        self.spares: list[Sandbox] = []
+
+    @override
+    async def start_spare(
+        self, profile: Profile, command: Sequence[str], *, cpu_seconds: int
+    ) -> Sandbox:
+        sandbox = await super().start_spare(profile, command, cpu_seconds=cpu_seconds)
+        self.spares.append(sandbox)
+        return sandbox
 
 
 @pytest.fixture
-async def spares(host: SandboxHost) -> AsyncIterator[SpareSandboxes]:
+async def host(tmp_path: Path) -> RecordingHost:
+    made = RecordingHost(ACCOUNTS, tmp_path, tmp_path / "devices")
+    assert await made.check() is None
+    return made
+
+
+@pytest.fixture
+async def spares(host: RecordingHost) -> AsyncIterator[SpareSandboxes]:
     made = SpareSandboxes(host)
     yield made
     await made.end_all()
     assert not made
+    assert all(sandbox.has_ended for sandbox in host.spares)
 
 
-async def prepare(spares: SpareSandboxes, *profiles: Profile) -> None:
-    """Prepare a sandbox for each profile, and wait until they wait."""
-    for profile in profiles:
-        spares.prepare(profile, CAT, cpu_seconds=10)
-        await asyncio.to_thread(wait_until, lambda: not spares._making)
-    for spare in spares._waiting.values():  # its directories are mounted when it runs
-        await asyncio.to_thread(wait_until, partial(is_running, spare.sandbox._init))
+async def prepare(host: RecordingHost, spares: SpareSandboxes, profile: Profile) -> Sandbox:
+    """Prepare a sandbox for a profile; return it when its program runs."""
+    before = len(host.spares)
+    spares.prepare(profile, COMMAND, cpu_seconds=10)
+    await until(lambda: len(host.spares) > before)
+    sandbox = host.spares[-1]
+    assert await read_line(sandbox) == "ready\n"  # its directories are mounted
+    return sandbox
 
 
-def is_running(init: int) -> bool:
-    """Return whether the first process of a sandbox has started the program."""
-    children = Path(f"/proc/{init}/task/{init}/children").read_text().split()
-    return any(Path(f"/proc/{pid}/comm").read_text() == "cat\n" for pid in children)
+async def read_line(sandbox: Sandbox) -> str:
+    assert sandbox.process.stdout is not None
+    async with asyncio.timeout(SECONDS):
+        return (await sandbox.process.stdout.readline()).decode()
 
 
-async def echo(host: SandboxHost, spares: SpareSandboxes, profile: Profile) -> tuple[str, Sandbox]:
+async def echo(
+    host: RecordingHost, spares: SpareSandboxes, profile: Profile
+) -> tuple[str, Sandbox]:
     """Run a program of a profile, or the one that waits; return what it answers."""
     async with host.run(
-        profile, CAT, USER, cpu_seconds=10, stdin=True, take_spare=lambda: spares.take(profile)
+        profile, COMMAND, USER, cpu_seconds=10, stdin=True, take_spare=lambda: spares.take(profile)
     ) as sandbox:
+        if sandbox not in host.spares:
+            assert await read_line(sandbox) == "ready\n"
         sandbox.stdin.write(b"hello\n")
-        assert sandbox.process.stdout is not None
-        async with asyncio.timeout(SECONDS):
-            return (await sandbox.process.stdout.readline()).decode(), sandbox
+        return await read_line(sandbox), sandbox
 
 
 async def test_spare_is_used_once_and_by_its_own_profile(
-    host: SandboxHost, spares: SpareSandboxes, ws: Path, tmp_path: Path
+    host: RecordingHost, spares: SpareSandboxes, ws: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    await prepare(spares, Profile(ws))
+    spare = await prepare(host, spares, Profile(ws))
     assert spares.take(Profile(other)) is None and len(spares) == 1
     said, used = await echo(host, spares, Profile(ws))
-    assert said == "hello\n" and used.has_ended and len(spares) == 0
+    assert said == "hello\n" and used is spare and used.has_ended and len(spares) == 0
     said, fresh = await echo(host, spares, Profile(ws))
     assert said == "hello\n" and fresh is not used
 
 
 @pytest.mark.parametrize("what", ["workspace", "mount", "dead"])
-async def test_spare_with_files_of_before_is_not_used(
-    host: SandboxHost, spares: SpareSandboxes, ws: Path, tmp_path: Path, what: str
+async def test_spare_with_earlier_files_is_not_used(
+    host: RecordingHost, spares: SpareSandboxes, ws: Path, tmp_path: Path, what: str
 ) -> None:
     code = tmp_path / "code"
     code.mkdir()
     profile = Profile(ws, mounts={"/ts": code})
-    await prepare(spares, profile)
-    (spare,) = spares._waiting.values()
+    spare = await prepare(host, spares, profile)
     if what == "dead":
-        await spare.sandbox.stop()
+        await spare.stop()
     else:
         replaced = ws if what == "workspace" else code
         shutil.rmtree(replaced)
         replaced.mkdir()
     assert spares.take(profile) is None
     await spares.end_all()
-    assert spare.sandbox.has_ended
+    assert spare.has_ended
     assert (await echo(host, spares, profile))[0] == "hello\n"
 
 
 async def test_spares_end_by_themselves_and_the_oldest_first(
-    host: SandboxHost, spares: SpareSandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: RecordingHost, spares: SpareSandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spares_module, "MAX_SPARE_SANDBOXES", 2)
     folders = [tmp_path / f"{number}" for number in range(3)]
     for folder in folders:
         folder.mkdir()
-    await prepare(spares, *map(Profile, folders))
+    for folder in folders:
+        await prepare(host, spares, Profile(folder))
     assert len(spares) == 2 and spares.take(Profile(folders[0])) is None
     monkeypatch.setattr(spares_module, "SPARE_SANDBOX_SECONDS", 0.05)
-    spares.prepare(Profile(folders[0]), CAT, cpu_seconds=10)  # it may be gone before it is seen
-    await asyncio.to_thread(wait_until, lambda: len(spares) == 1)
+    spares.prepare(Profile(folders[0]), COMMAND, cpu_seconds=10)  # it may be gone before it is seen
+    await until(lambda: len(host.spares) == 4 and len(spares) == 1)

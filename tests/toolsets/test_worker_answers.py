@@ -17,4 +17,4 @@ from sshwarma.toolsets import worker_process
 def test_answer_that_takes_long_to_parse_is_refused(value: bytes, reason: str) -> None:
     line = b'{"jsonrpc":"2.0","id":1,"result":{"content":[],"x":' + value + b"}}\n"
     with pytest.raises(worker_process.WorkerError, match=f"its result has {reason}"):
-        worker_process._read_answer(line)
+        worker_process.read_answer(line)

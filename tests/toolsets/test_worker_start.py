@@ -12,7 +12,7 @@ from pathlib import Path
 import pydantic
 import pytest
 
-from sshwarma.toolsets.worker_process import _list_mounts
+from sshwarma.toolsets.worker_process import list_mounts
 from sshwarma.world.resources import resource_dir
 
 WORKER = resource_dir("embedded") / "toolset"
@@ -43,7 +43,7 @@ def test_worker_reads_no_metadata_of_packages() -> None:
 
 
 def test_nothing_is_compiled_inside() -> None:
-    mounts = _list_mounts()
+    mounts = list_mounts()
     assert {path.stem for path in (mounts["/w"] / "__pycache__").glob("*.pyc")} >= {
         f"{name}.{sys.implementation.cache_tag}"
         for name in ("_pydantic", "sshwarma_toolset", "tool_schema", "worker")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from sshwarma.workspaces import folder as folder_module
 from sshwarma.workspaces.blobs import BlobStore, DamagedBlob
 from sshwarma.workspaces.folder import Folder, UnusableFolderError
 from sshwarma.workspaces.tree import FILE_MODE, FOLDER_MODE, LINK_MODE, PROGRAM_MODE, Entry
+from support.waiting import wait_until
 
 
 @pytest.fixture
@@ -37,6 +39,13 @@ def read_all(path: Path) -> dict[str, str]:
         for file in path.rglob("*")
         if file.is_file() and not file.is_symlink()
     }
+
+
+def let_age(folder: Folder, paths: Iterable[str]) -> None:
+    """Wait until files are old enough to be trusted unread, and look at them."""
+    newest = max((folder.path / path).stat().st_ctime_ns for path in paths)
+    wait_until(lambda: time.time_ns() - newest > folder_module.SAFE_AGE_NS)
+    folder.snapshot()
 
 
 def test_folder_becomes_equal_to_a_tree(folder: Folder, blobs: BlobStore) -> None:
@@ -64,8 +73,7 @@ def test_equal_files_are_not_written_again(folder: Folder, blobs: BlobStore) -> 
     tree = {"a": entry(blobs, "a"), "b": entry(blobs, "b")}
     folder.materialize(tree)
     before = (folder.path / "a").stat().st_ino
-    while not folder._known:  # a file younger than SAFE_AGE_NS is not trusted
-        folder.snapshot()
+    let_age(folder, tree)
     folder.materialize({**tree, "b": entry(blobs, "changed")})
     assert (folder.path / "a").stat().st_ino == before
     assert (folder.path / "b").read_text() == "changed"
@@ -74,8 +82,7 @@ def test_equal_files_are_not_written_again(folder: Folder, blobs: BlobStore) -> 
 def test_rewrite_with_an_old_time_is_seen(folder: Folder, blobs: BlobStore) -> None:
     folder.materialize({"a": entry(blobs, "old")})
     path = folder.path / "a"
-    while "a" not in folder._known:
-        folder.snapshot()
+    let_age(folder, ["a"])
     status = path.stat()
     path.write_text("new")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.common.units import MIB
-from sshwarma.verbs.file import _cut_lines
+from sshwarma.verbs.file import cut_lines
 from sshwarma.workspaces import text_lines
 from sshwarma.workspaces.text_lines import count_lines, find_line, iterate_lines
 from sshwarma.workspaces.tree import Entry
@@ -32,7 +32,7 @@ def test_reading_of_one_line_does_not_make_the_others() -> None:
     text = "\n" * (8 * MIB)
     tracemalloc.start()
     try:
-        shown = _cut_lines("a", "v", Entry("", size=len(text)), text, 8 * MIB - 5, 2)
+        shown = cut_lines("a", "v", Entry("", size=len(text)), text, 8 * MIB - 5, 2)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -112,7 +112,7 @@ class Workers:
             TimeoutError: if it takes longer.
         """
         lines = _write_request(code, room_id, method, params)
-        profile = Profile(workspace, mounts={**code.mounts, **_list_mounts()})
+        profile = Profile(workspace, mounts={**code.mounts, **list_mounts()})
         command = [_python(), "-I", "-S", "/w/worker.py"]
         cpu_seconds = 2 * int(seconds)
         async with self._host.run(
@@ -143,7 +143,7 @@ async def _exchange(sandbox: Sandbox, lines: bytes, seconds: float) -> WorkerAns
         finally:
             printing.cancel()
             await asyncio.gather(printing, return_exceptions=True)
-    return WorkerAnswer(_read_answer(line), tuple(printed))
+    return WorkerAnswer(read_answer(line), tuple(printed))
 
 
 def describe_toolset(
@@ -238,7 +238,7 @@ def _describe_end(status: int | None, excess: str, printed: Sequence[str]) -> st
     return f"{how}: {last.strip()}" if last else how
 
 
-def _read_answer(line: bytes) -> dict[str, Any]:
+def read_answer(line: bytes) -> dict[str, Any]:
     """Return the result of a response; nothing that a worker says is trusted.
 
     Raises:
@@ -267,7 +267,7 @@ def _python() -> str:
 
 
 @cache
-def _list_mounts() -> dict[str, Path]:
+def list_mounts() -> dict[str, Path]:
     """Return the worker and the packages that it needs, by their path inside.
 
     The bytecode of a package is in its folder; that of a module by itself is given, too.

@@ -133,7 +133,7 @@ async def show_file(
         return FileText(
             name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0, saved_by
         )
-    return await asyncio.to_thread(_cut_lines, name, version or "", entry, text, offset, limit)
+    return await asyncio.to_thread(cut_lines, name, version or "", entry, text, offset, limit)
 
 
 @file.verb(
@@ -247,7 +247,7 @@ def _kind(entry: Entry) -> str:
     return "program" if entry.is_program else "file"
 
 
-def _cut_lines(
+def cut_lines(
     path: str, version: str, entry: Entry, text: str, offset: int, limit: int
 ) -> FileText:
     """Return lines of a text, up to the bytes that one reading may have."""
