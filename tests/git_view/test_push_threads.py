@@ -16,6 +16,7 @@ from sshwarma.git import accept, session
 from sshwarma.git.frames import HEAD, STATE
 from sshwarma.git.session import GitSession
 from sshwarma.services import services_of
+from sshwarma.workspaces import change_notice
 from support.people import Someone
 
 
@@ -66,7 +67,7 @@ async def test_files_of_a_push_are_checked_and_named_in_threads(
 ) -> None:
     given = make_push(tmp_path, None, [("a", 0o100644, b"1"), ("b", 0o100755, b"2")])
     checked = record_threads(monkeypatch, accept, "find_path_problem")
-    named = record_threads(monkeypatch, accept, "shorten_name")
+    named = record_threads(monkeypatch, change_notice, "shorten_name")
     await push(bob, given)
     assert checked and threading.main_thread() not in checked
     assert named and threading.main_thread() not in named

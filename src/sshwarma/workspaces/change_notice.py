@@ -32,7 +32,9 @@ def describe_changes(changes: Changes, by: str) -> str:
 
 
 def _name_files(paths: Iterable[str], by: str = "", noun: str = "files") -> str:
-    names = [shorten_name(path) for path in sorted(paths)]
-    if len(names) == 1:
+    ordered = sorted(paths)
+    names = [shorten_name(path) for path in ordered[:MAX_NAMED_FILES]]
+    if len(ordered) == 1:
         return f"{names[0]}{by}"
-    return f"{len(names)} {noun}{by}: {join_with_rest(names, MAX_NAMED_FILES)}"
+    named = join_with_rest(names, MAX_NAMED_FILES, total=len(ordered))
+    return f"{len(ordered)} {noun}{by}: {named}"
