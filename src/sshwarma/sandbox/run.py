@@ -28,6 +28,7 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_BYTES,
 )
 from sshwarma.common.processes import end_process, start_program
+from sshwarma.common.units import KIB
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
 from sshwarma.sandbox.descriptors import Descriptor, make_file, make_mark, open_gate, open_pipe
 from sshwarma.sandbox.profile import MachineFiles, Profile, list_options
@@ -47,6 +48,8 @@ FOLDER_SECONDS: Final = 1.0
 _LOOKERS: Final = ThreadPoolExecutor(MAX_SANDBOXES, "look at a sandbox")
 """Threads for measurements. Programs can make one last seconds, which must not keep the threads
 that all others of the server share. Python waits for them at its end."""
+
+_LINE_BYTES: Final = 4 * KIB
 
 NICE_LEVEL: Final = 5
 """Niceness: below the server, when both want the processor."""
@@ -300,29 +303,46 @@ async def _read_init(process: Process, status: int) -> int:
     Raises:
         SandboxError: if bubblewrap failed, with what it said.
     """
-
-    def read_line() -> bytes:
-        line = b""
-        while not line.endswith(b"\n") and (part := os.read(status, 4096)):
-            line += part  # it is written in pieces
-        return line
-
-    reading = asyncio.ensure_future(asyncio.to_thread(read_line))
     try:
         async with asyncio.timeout(START_SECONDS):
-            line = await asyncio.shield(reading)
+            line = await _read_line(status)
     except TimeoutError:
+        _kill_group(process)
         raise SandboxError(explain_failure(f"it did not start in {START_SECONDS:.0f} s")) from None
-    finally:
-        if not reading.done():  # it ends with bubblewrap
-            _kill_group(process)
-            await reading
+    except asyncio.CancelledError:
+        _kill_group(process)
+        raise
     if not line:
         _kill_group(process)
         errors = process.stderr or process.stdout
         said = await errors.read() if errors is not None else b""
         raise SandboxError(explain_failure(said.decode(errors="replace")))
     return int(json.loads(line)["child-pid"])
+
+
+async def _read_line(descriptor: int) -> bytes:
+    """Return the first line of a pipe, or what came before its end.
+
+    Without a thread: others may keep those that the server shares busy for longer than a start may
+    take.
+    """
+    loop = asyncio.get_running_loop()
+    line = bytearray()
+    done = asyncio.Event()
+
+    def read() -> None:
+        part = os.read(descriptor, _LINE_BYTES)
+        line.extend(part)  # it is written in pieces
+        if not part or part.endswith(b"\n"):
+            loop.remove_reader(descriptor)
+            done.set()
+
+    loop.add_reader(descriptor, read)
+    try:
+        await done.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return bytes(line)
 
 
 def _kill_group(process: Process) -> None:
