@@ -1,5 +1,5 @@
-"""Fixtures: worlds, and `alice`, an owner."""
+"""Fixtures: worlds; `alice`, an owner, and `bob`, a member."""
 
-from support.people import alice, world
+from support.people import alice, bob, world
 
-__all__ = ["alice", "world"]
+__all__ = ["alice", "bob", "world"]

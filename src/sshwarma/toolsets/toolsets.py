@@ -180,7 +180,9 @@ class Toolsets(ToolProvider):
             return space, upgrade
 
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
-        async with self._use_packages(packages), self._lock.hold(caller):
+        # Before the lock: the share may wait for programs of the caller, and nobody else should.
+        share = self._runs.sandbox.take_share(sandbox_user(caller))
+        async with self._use_packages(packages), share, self._lock.hold(caller):
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_bundle_id(conn, bundle))
             if seen is not None:
@@ -299,7 +301,7 @@ class Toolsets(ToolProvider):
     ) -> tuple[list[ToolInfo], tuple[str, ...]]:
         """Let a worker describe the tools, in a sandbox without files of a room.
 
-        Returns also what their author should know.
+        It needs a share of the sandboxes. Returns also what their author should know.
 
         Raises:
             Invalid: if one cannot be imported or described.
@@ -309,10 +311,9 @@ class Toolsets(ToolProvider):
         code = ToolsetCode(manifest.id, manifest.version, mounts, list_tools(bundle))
         user = sandbox_user(caller)
         try:
-            async with self._runs.sandbox.take_share(user):
-                answer = await self._workers.ask(
-                    code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS, user
-                )
+            answer = await self._workers.ask(
+                code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS, user
+            )
         except SandboxError as error:
             raise no_sandbox_error(error) from error
         except WorkerError as error:
