@@ -112,6 +112,18 @@ def test_files_of_others_are_no_blobs(blobs: BlobStore) -> None:
     assert other.exists() and list(blobs.list_stored()) == []
 
 
+def test_provisional_blob_goes_unless_it_is_kept_or_stored_again(blobs: BlobStore) -> None:
+    before = blobs.store(b"before")
+    made = [blobs.store(data, is_provisional=True) for data in (b"before", b"new", b"shared")]
+    assert blobs.store(b"shared") == made[2]
+    blobs.settle(made, is_kept=False)
+    assert {sha256 for sha256, _, _ in blobs.list_stored()} == {before, made[2]}
+    kept = blobs.store(b"kept", is_provisional=True)
+    blobs.settle([kept], is_kept=True)
+    blobs.settle([kept], is_kept=False)
+    assert blobs.read(kept) == b"kept"
+
+
 def test_blob_that_is_stored_again_is_new(blobs: BlobStore) -> None:
     sha256 = blobs.store(b"again")
     make_old(blobs, sha256)

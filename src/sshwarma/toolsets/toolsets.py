@@ -43,6 +43,7 @@ from sshwarma.toolsets.servers import (
     check_trust,
     read_servers,
 )
+from sshwarma.toolsets.stored_contents import storing_contents
 from sshwarma.toolsets.toolset_folders import Installation, ToolsetFolders
 from sshwarma.toolsets.upgrade import LINKED, Installed, Upgrade, compare, read_present
 from sshwarma.toolsets.worker_process import (
@@ -192,12 +193,16 @@ class Toolsets(ToolProvider):
                     return done
                 if live is None or live.metadata != seen.metadata:
                     raise Conflict(f"{seen.label} was changed just now: call it again.")
+            installed = Installation(manifest.id, tree, bundle.hashes, packages)
+            blobs = self._runs.workspaces.blobs
             try:
-                await asyncio.to_thread(self._store_contents, bundle)
-                installed = Installation(manifest.id, tree, bundle.hashes, packages)
-                async with self._folders.use(installed) as mounts:
+                async with (
+                    storing_contents(blobs, bundle.contents.values()) as stored,
+                    self._folders.use(installed) as mounts,
+                ):
                     tools, warnings = await self._inspect(caller, bundle, mounts)
                     space, upgrade = await change(work)
+                    stored.are_used = True
             finally:
                 await finish(self._folders.delete_old())
             await finish(self._servers.apply(space.id))
@@ -288,13 +293,6 @@ class Toolsets(ToolProvider):
 
         sandbox_user(caller).tell(f"It installs packages: {', '.join(pins)}.")
         return await self._world.store.read(read) or await self._folders.packages.lock(pins)
-
-    def _store_contents(self, bundle: Bundle) -> None:
-        """Store the contents of a bundle, on the disk."""
-        blobs = self._runs.workspaces.blobs
-        for content in bundle.contents.values():
-            blobs.store(content)
-        blobs.sync()
 
     async def _inspect(
         self, caller: Caller, bundle: Bundle, mounts: Mapping[str, Path]

@@ -16,7 +16,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -52,6 +52,7 @@ class BlobStore:
         # Of one blob, either its use is renewed or it is swept: never both at once.
         self._locks = [threading.Lock() for _ in range(256)]
         self._temporaries: set[Path] = set()  # of uploads in progress, which no sweep deletes
+        self._provisional: set[str] = set()
         self.held: Counter[str] = Counter()
         """Blobs that no row names yet, and that must be kept."""
 
@@ -65,14 +66,25 @@ class BlobStore:
             raise _damaged_error(sha256, "has an invalid hash")
         return self.directory / sha256[:2] / sha256
 
-    def store(self, data: bytes) -> str:
-        """Store a content; return its hash."""
+    def store(self, data: bytes, *, is_provisional: bool = False) -> str:
+        """Store a content; return its hash.
+
+        A provisional one that is new can be deleted by `settle`.
+        """
         upload = self.begin_upload()
         try:
             upload.write(data)
-            return upload.finish()
+            return upload.finish(is_provisional=is_provisional)
         finally:
             upload.close()
+
+    def settle(self, hashes: Iterable[str], *, is_kept: bool) -> None:
+        """Keep or delete what was stored provisionally and by nobody else since."""
+        for sha256 in hashes:
+            with self._lock_of(sha256):
+                if sha256 in self._provisional and not is_kept:
+                    self.path_of(sha256).unlink(missing_ok=True)
+                self._provisional.discard(sha256)
 
     def begin_upload(self) -> Upload:
         """Return a writer of a content that arrives in parts."""
@@ -200,16 +212,22 @@ class BlobStore:
         for leftover in self.directory.glob(f"{_TEMPORARY}/*"):
             leftover.unlink(missing_ok=True)
 
-    def adopt(self, file: Path, sha256: str) -> None:
-        """Give a complete file the name of its hash, or drop it for the present blob."""
+    def adopt(self, file: Path, sha256: str, *, is_provisional: bool = False) -> None:
+        """Give a complete file the name of its hash, or drop it for the present blob.
+
+        `is_provisional` is that of `store`.
+        """
         target = self.path_of(sha256)
         with self._lock_of(sha256):
             if self._is_whole(sha256):  # one that is damaged is replaced
                 os.utime(target)  # a sweep that runs now keeps it
                 file.unlink()
+                self._provisional.discard(sha256)
             else:
                 target.parent.mkdir(mode=0o700, exist_ok=True)
                 file.rename(target)
+                if is_provisional:
+                    self._provisional.add(sha256)
         self._temporaries.discard(file)
 
     def _lock_of(self, sha256: str) -> threading.Lock:
@@ -241,12 +259,15 @@ class Upload:
         with reporting_errors():
             return self._path.read_bytes()
 
-    def finish(self) -> str:
-        """Store the content; return its hash."""
+    def finish(self, *, is_provisional: bool = False) -> str:
+        """Store the content; return its hash.
+
+        `is_provisional` is that of `BlobStore.store`.
+        """
         sha256 = self._digest.hexdigest()
         with reporting_errors():
             self._file.close()
-            self._blobs.adopt(self._path, sha256)
+            self._blobs.adopt(self._path, sha256, is_provisional=is_provisional)
         return sha256
 
     def close(self) -> None:
