@@ -132,7 +132,7 @@ def test_room_whose_files_are_gone_has_an_empty_tree(room: Room) -> None:
     assert room.read(room.build()) == {}
 
 
-def test_version_of_before_is_the_head_again(room: Room) -> None:
+def test_earlier_version_is_the_head_again(room: Room) -> None:
     room.add(("a", b"1", FILE))
     room.add(("a", b"2", FILE))
     room.build()

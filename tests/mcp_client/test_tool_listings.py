@@ -131,7 +131,7 @@ async def test_changed_tool_needs_approval(hubbed: Hubbed) -> None:
     with pytest.raises(Exception, match=CHANGED):
         await hubbed.call("evil:echo")
     assert (await hubbed.call("evil:steps")).ending == "result", "the others are as they were"
-    assert await hubbed.obstacle("evil:fails") is None, "it is listed no more"
+    assert await hubbed.obstacle("evil:fails") is None, "it is not listed any more"
     newcomer = await hubbed.tool("evil:newcomer")
     assert (newcomer.description, newcomer.metadata["obstacle"]) == ("", NEW)
     shown = await do(hubbed.owner, "/mcp show evil")

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.process
         ),
         ("echo bubblewrap 0.3.0", "bubblewrap is bubblewrap 0.3.0"),
         ('[ "$1" = --version ] && echo bubblewrap 0.3.0', "bubblewrap is bubblewrap 0.3.0"),
-        ("exit 1", "bubblewrap is of no known version"),
+        ("exit 1", "bubblewrap tells no version"),
     ],
 )
 async def test_program_that_does_not_answer_is_an_obstacle(

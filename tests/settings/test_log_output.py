@@ -38,7 +38,7 @@ def test_ended_reader_of_a_pipe_fails_nothing() -> None:
 
 
 def test_line_after_one_that_was_cut_begins_by_itself() -> None:
-    """A pipe takes a part of a line, and then no more until it is read."""
+    """A pipe takes a part of a line, and then nothing before it is read."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     output = LogOutput()

@@ -33,7 +33,7 @@ async def test_time_in_which_a_process_does_not_run_is_not_the_scripts(share: fl
     running = runs_on(host)("host.call('x') return 1", call=call)
     if share < MAX_STRETCH:
         assert await running == 1
-    else:  # then the server waits no more
+    else:  # then the server does not wait any more
         with pytest.raises(LuaTimeout):
             await running
     await host.close()

@@ -75,7 +75,7 @@ class ServedDataDir:
         """Read the host keys; the one in use stays, if its file is gone and was private.
 
         Raises:
-            UnusableKey: if one cannot be used; then those of before stay.
+            UnusableKey: if one cannot be used; then the earlier ones stay.
             OSError: if one cannot be written.
         """
         self._write_host_key_back()

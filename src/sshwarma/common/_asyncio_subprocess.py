@@ -39,8 +39,9 @@ def has_process_descriptors() -> bool:
 
 
 class _Input(StreamWriter):
-    """The input of a program. What it reads no more is dropped, as by asyncio's own.
+    """The input of a program.
 
+    What it does not read any more is dropped, as by asyncio's own;
     uvloop raises RuntimeError for it. `drain` raises a ConnectionError with either.
     """
 

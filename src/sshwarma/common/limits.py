@@ -52,7 +52,7 @@ would call a model by accident."""
 
 PIPE_WAIT_SECONDS: Final = 0.3
 """Seconds that a command over ssh with optional text waits for piped input to begin. Where stdin is
-open and empty, as in many scripts, the command is delayed by no more."""
+open and empty, as in many scripts, that delays the command."""
 
 MAX_SEARCH_WORDS: Final = 64
 """Words of one search: each more costs time in every row that has the others."""
@@ -225,7 +225,7 @@ MAX_AUDIT_ROWS: Final = 1_000
 """Rows of the audit that one request returns: so that they fit in MAX_CONTROL_ANSWER_BYTES."""
 
 MAX_FAILURES_PER_ADDRESS: Final = 10
-"""Failed logins of one address that are recorded in an hour: more tell no more."""
+"""Failed logins of one address that are recorded in an hour: more would tell nothing new."""
 
 MAX_FAILURES_OF_STRANGERS: Final = 1_000
 """Failed logins with unknown keys and tokens that are recorded in an hour, so that nobody can fill
@@ -483,7 +483,7 @@ MAX_COMPLETIONS: Final = 200
 types."""
 
 MAX_PROTOCOL_COMPLETIONS: Final = 100
-"""Values of one completion for an MCP client: the protocol allows no more."""
+"""Values of one completion for an MCP client: what the protocol allows."""
 
 MAX_MODEL_ROOMS: Final = 100
 """Rooms that the settings of a model may name: one for more rooms may as well be open to all, which
@@ -1050,7 +1050,7 @@ between two files of a copy, short enough to see them in the room."""
 
 MAX_SFTP_BURST_SECONDS: Final = 60.0
 """Seconds after the first change over sftp after which the changes become a version, even if more
-come: a crash loses no more."""
+come: a crash loses what came since."""
 
 SFTP_TEXT_SECONDS: Final = 3.0
 """Seconds that a log or another text read over sftp stays as it was made: its size is asked for

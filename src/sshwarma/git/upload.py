@@ -41,8 +41,8 @@ class _StoredTree(Tree):
 class _ServedStore(DiskObjectStore):
     """The objects of a view, whose trees have all their entries.
 
-    A room of before the check of pushed trees (`fsck`) may have one with a name twice. dulwich
-    reads the last of them, and a client would not get the object of the other.
+    A room that is older than the check of pushed trees (`fsck`) may have one with a name twice.
+    dulwich reads the last of them, and a client would not get the object of the other.
     """
 
     @override

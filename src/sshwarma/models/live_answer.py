@@ -75,7 +75,7 @@ class LiveAnswer:
         self._schedule_publish()
 
     def hide_tool(self, number: int) -> None:
-        """Show one tool as running no more: it has its result, or was refused."""
+        """Show that one tool does not run any more: it has its result, or was refused."""
         if self._running_tools.pop(number, None) is not None:
             self._schedule_publish()
 

@@ -82,7 +82,8 @@ def check_version(printed: str) -> SandboxObstacle | None:
         return None
     wanted = ".".join(map(str, MIN_VERSION))
     return SandboxObstacle(
-        f"bubblewrap is {printed.strip() or 'of no known version'}", f"install {wanted} or newer"
+        f"bubblewrap is {printed.strip()}" if printed.strip() else "bubblewrap tells no version",
+        f"install {wanted} or newer",
     )
 
 

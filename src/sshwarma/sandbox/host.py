@@ -133,10 +133,10 @@ class SandboxHost:
         try:
             ended = await asyncio.to_thread(end_leftovers, name_mark(self._devices))
         except OSError as error:
-            log.error("sandboxes of before could not be ended", reason=str(error))
+            log.error("leftover sandboxes could not be ended", reason=str(error))
             return
         if ended:
-            log.warning("sandboxes of before were ended", processes=ended)
+            log.warning("leftover sandboxes were ended", processes=ended)
 
     async def check(self) -> SandboxObstacle | None:
         """Find out whether sandboxes work, by making one; return why they do not.

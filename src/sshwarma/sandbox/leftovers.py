@@ -55,7 +55,7 @@ def end_leftovers(mark: str) -> int:
                     signal.pidfd_send_signal(process, signal.SIGKILL)
             _wait(found)
             ended += len(found)
-    raise OSError(f"sandboxes of before were killed {_ROUNDS} times, and there are more")
+    raise OSError(f"leftover sandboxes were killed {_ROUNDS} times, and there are more")
 
 
 def _wait(processes: list[int]) -> None:
@@ -63,7 +63,7 @@ def _wait(processes: list[int]) -> None:
         poll = select.poll()
         poll.register(process, select.POLLIN)
         if not poll.poll(1000 * _END_SECONDS):
-            raise OSError(f"a sandbox of before did not end in {_END_SECONDS:.0f} s")
+            raise OSError(f"a leftover sandbox did not end in {_END_SECONDS:.0f} s")
 
 
 def _open_marked(mark: str, stack: contextlib.ExitStack) -> Iterator[int]:

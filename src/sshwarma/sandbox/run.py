@@ -164,7 +164,7 @@ class Sandbox:
         self._ended.set_result(None)
 
     async def _watch(self) -> None:
-        """End the sandbox when it passes a limit, or can be watched no more."""
+        """End the sandbox when it passes a limit, or cannot be watched."""
         try:
             self.excess = await self._find_excess()
         except Exception:

@@ -52,7 +52,7 @@ class LinkedToolsets:
         Raises:
             Invalid: if the folder cannot be used as it is.
             Conflict: if it has changed, and a person has allowed the call before.
-            NotFound: if it has the tool no more.
+            NotFound: if it does not have the tool any more.
         """
         if not await self.install_again(caller, tool):
             return tool

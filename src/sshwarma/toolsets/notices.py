@@ -24,7 +24,7 @@ def tell_rooms(
         caller: who has changed it.
         space: the toolset.
         action: what the caller did, such as "disabled the toolset charts".
-        former: ids of rooms that had it equipped before it was uninstalled, and have it no more.
+        former: ids of rooms that had it equipped only before it was uninstalled.
     """
     tools = things.read_children(tx.conn, space.id, "tool")
     equipped = find_rooms_with(tx.conn, [space.id, *(tool.id for tool in tools)])

@@ -41,7 +41,7 @@ class Packages:
         """Return the packages that pins need, each with the hashes of its files.
 
         Raises:
-            Invalid: if the index has one of them not, or not as a wheel for this machine.
+            Invalid: if the index lacks one of them, or its wheel for this machine.
             Unavailable: if there is no uv, or it fails.
         """
         async with self._folders.scratch() as scratch:

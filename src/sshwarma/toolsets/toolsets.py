@@ -282,7 +282,7 @@ class Toolsets(ToolProvider):
         return change
 
     async def _lock_packages(self, caller: Caller, bundle: Bundle) -> str:
-        """Return what a toolset requires, with hashes; those of before if possible."""
+        """Return what a toolset requires, with hashes; the earlier ones if possible."""
         pins = bundle.manifest.requirements
 
         def read(conn: Connection) -> str:

@@ -29,7 +29,7 @@ class Upgrade:
         added: names of new tools.
         removed: names of tools that are gone.
         changed: names of tools with another definition, or another module.
-        ended_link: the folder that the toolset was linked to, and is no more; "" if none.
+        ended_link: the folder that the toolset was linked to before; "" if none.
         rooms: ids of rooms that have equipped single tools of it, and so not the new ones.
         is_unchanged: whether every file is as before.
         rooms_before: ids of rooms that had it equipped when it was uninstalled; none otherwise.

@@ -246,7 +246,7 @@ def read_answer(line: bytes) -> dict[str, Any]:
     """
     try:
         message = load_json(line)
-        if b"\\u" in line:  # perhaps half of a character, which is no text
+        if b"\\u" in line:  # perhaps a surrogate without its pair, which is no text
             json.dumps(message, ensure_ascii=False).encode()
         result = message.get("result")
         error = str(message["error"]["message"]) if result is None else ""

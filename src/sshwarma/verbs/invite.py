@@ -34,7 +34,7 @@ InviteHours: TypeAlias = Annotated[
 ADMIN_ROLE_RIGHT: Final = ArgumentRight("role", Right.OWN, "for an admin", values=("admin",))
 OTHERS_INVITE_RIGHT: Final = DataRight(Right.OWN, "for an invite that somebody else made")
 COMMAND_LINE: Final = "command line"
-"""The maker of an invite whose command the audit has no more."""
+"""The maker of an invite whose command the audit does not have any more."""
 
 
 @dataclass(frozen=True, slots=True)

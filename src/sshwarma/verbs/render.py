@@ -96,7 +96,7 @@ def _find_artifact(conn: Connection, tool: str, path: str) -> str:
     """Return the hash of a page of the toolset that has a tool, or its server.
 
     Raises:
-        NotFound: if it is not installed any more, or has the page no more.
+        NotFound: if it is not installed any more, or does not have the page.
     """
     name = tool.partition(":")[0]
     for space in records.list_toolsets(conn):

@@ -28,7 +28,7 @@ class ToolsetInstalled:
         added: names of tools that the version before did not have.
         removed: names of tools that are gone.
         changed: names of tools with another definition or code.
-        ended_link: the folder that it was linked to, and is no more; "" if none.
+        ended_link: the folder that it was linked to before; "" if none.
         unequipped_here: whether this room has some of its tools, and not those that are new.
         unequipped_elsewhere: how many other rooms have some of its tools, and not those.
         equipped_before: rooms that had it equipped when it was uninstalled, the first of those that

@@ -26,7 +26,7 @@ from sshwarma.wrap.host import LuaHost
 END_STATUSES: Final = ("completed", "failed", "cancelled")
 
 REMOVED_MODEL: Final = "(removed)"
-"""Label of all models that exist no more."""
+"""Label of all models that do not exist any more."""
 
 
 class ModelMetricsCollector(Collector):

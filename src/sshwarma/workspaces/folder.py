@@ -250,7 +250,7 @@ class Folder:
                 os.unlink(name, dir_fd=parent)
 
     def _write(self, parent: int, name: str, entry: Entry, stop: threading.Event | None) -> None:
-        """Write a file or link; what has its name is a file of before, or nothing."""
+        """Write a file or link; what has its name is an earlier file, or nothing."""
         check_stop(stop)
         if entry.is_link:
             os.symlink(self._blobs.read(entry.sha256), os.fsencode(name), dir_fd=parent)

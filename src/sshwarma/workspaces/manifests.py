@@ -45,7 +45,7 @@ from sshwarma.world.turns import MANIFEST_KEY
 Source = Literal["user_upload", "edit", "tool_run", "branch", "git_push"]
 
 FULL_EVERY: Final = 50
-"""Manifests of which one stores all entries: reading a version reads no more of them."""
+"""Manifests of which one stores all entries: reading a version reads at most that many."""
 
 SHORT_ID_CHARACTERS: Final = 6
 """Characters of a manifest's short id: its last ones, which are random."""

@@ -240,7 +240,7 @@ async def between(mock: Mock) -> AsyncIterator[tuple[Between, str]]:
 async def test_closing_the_stream_disconnects_at_once(
     between: tuple[Between, str], wire: Wire, backend: Ask, how: str
 ) -> None:
-    """It waits for no more of the answer: nothing more arrives."""
+    """It does not wait for the rest of the answer: nothing more arrives."""
     relay, url = between
     speaking = asyncio.Event()
     stream: Any = backend(wire, url).stream(question(f"slow {wire}"))

@@ -50,7 +50,7 @@ class LineProgress:
         return replace(caller, on_progress=self._show)
 
     def refresh(self) -> None:
-        """Take note that a line waits, or does so no more."""
+        """Take note that a line waits, or does not any more."""
         if self._is_late:
             self._draw()
 

@@ -59,13 +59,13 @@ class SftpStream:
         self._changed.set()
 
     def drop(self) -> None:
-        """Read no more: the channel is closed."""
+        """Stop reading: the channel is closed."""
         self._buffer.clear()
         self._writable = True
         self.end()
 
     def pause(self) -> None:
-        """Read no more requests until the client has read answers."""
+        """Read no requests until the client has read answers."""
         self._writable = False
 
     def resume(self) -> None:
