@@ -15,6 +15,7 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.ssh.door import line_progress
 from sshwarma.ssh.door import shell as shell_module
 from sshwarma.ssh.door.context import SshContext
+from sshwarma.ssh.door.early_input import MAX_EARLY_INPUT_BYTES, EarlyInput
 from sshwarma.ssh.door.shell import ShellHandler
 from sshwarma.ssh.transport.interfaces import Peer
 from sshwarma.terminal.clock import FrameClock
@@ -152,3 +153,72 @@ async def test_look_of_a_paste_waits_for_the_line_before_it(
     await until(lambda: ran == ["/create attic", "/look"])
     shell.closed(None)
     await house.flush()
+
+
+async def test_lines_before_ctrl_d_run_first_and_lines_after_it_are_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = asyncio.Event()
+
+    async def run(caller: Caller, typed: str) -> Any:
+        await may_end.wait()
+        return await run_line(caller, typed)
+
+    monkeypatch.setattr(shell_module, "run_line", run)
+    screen = OwnScreen()
+    house, shell = await carols_shell(world, screen)
+    await until(lambda: "lobby" in screen.text)
+    shell.terminal.feed(b"first\r")
+    await until(lambda: shell._running)
+    shell.terminal.feed(b"second\r/answer nobody\r\x04third\r")
+    shell.eof()
+    await until(lambda: "not sent: third" in screen.text)
+    assert "You leave when the command that runs has ended" in screen.text
+    may_end.set()
+    await until(lambda: "Goodbye." in screen.text)
+    said = [row.content for row in await world.last_rows("lobby", 100) if row.kind == "chat"]
+    assert said == ["first", "second"]
+    assert screen.text.count("Goodbye.") == 1
+    assert screen.text.index("question") < screen.text.index("Goodbye."), "of /answer"
+    await house.flush()
+
+
+async def test_refused_lines_are_counted_before_the_end(world: World) -> None:
+    screen = OwnScreen()
+    house, shell = await carols_shell(world, screen)
+    shell.data(b"".join(b"line %d\n" % number for number in range(1_000)))
+    shell.eof()
+    await until(lambda: "Goodbye." in screen.text)
+    assert f"{1_000 - RATE - 1} more lines were not taken." in screen.text
+    said = [row for row in await world.last_rows("lobby", 100) if row.content[:5] == "line "]
+    assert len(said) == RATE
+    await house.flush()
+
+
+async def test_early_input_is_held_back_at_its_limit_and_none_is_dropped() -> None:
+    calls: list[str] = []
+
+    class Held:
+        def pause_reading(self) -> None:
+            calls.append("pause")
+
+        def resume_reading(self) -> None:
+            calls.append("resume")
+
+    async def load() -> list[str]:
+        return ["before"]
+
+    channel: Any = Held()
+    history: list[str] = []
+    fed = bytearray()
+    early = EarlyInput(channel, history, load, fed.extend)
+    sent = b"x" * (MAX_EARLY_INPUT_BYTES + 100)
+    early.take(sent[:-10])
+    early.take(sent[-10:])
+    early.end(lambda: calls.append("end"))
+    assert (bytes(fed), calls) == (b"", ["pause"])
+    early.on_drawn()
+    await until(lambda: len(calls) == 3)
+    assert (bytes(fed), history, calls) == (sent, ["before"], ["pause", "resume", "end"])
+    early.take(b"y")
+    assert fed.endswith(b"xy")

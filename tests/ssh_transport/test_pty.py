@@ -54,6 +54,36 @@ async def test_resize_flood_is_coalesced(serve: Serve, connect: Connect, world: 
     assert program.count("resized") < 100
 
 
+async def test_input_comes_at_the_size_that_the_client_had(
+    serve: Serve, connect: Connect, world: World
+) -> None:
+    """A key answers for what is on the screen, which another size may have cut."""
+    server = await serve(resize_seconds=60.0)
+    client = await connect(server)
+    process = await client.create_process(term_type="xterm", encoding=None)
+    await within(process.stdout.readline())
+    (program,) = world.programs
+    process.change_terminal_size(50, 30)
+    process.stdin.write(b"x")
+    await within(process.stdout.readexactly(1))
+    assert program.received[-2:] == [("resized", 50, 30), ("data", b"x")]
+
+
+async def test_terminal_below_the_least_size_is_too_small(
+    server: SshServer, connect: Connect, world: World
+) -> None:
+    client = await connect(server)
+    process = await client.create_process(term_type="xterm", term_size=(19, 30), encoding=None)
+    await within(process.stdout.readline())
+    (program,) = world.programs
+    assert program.channel.is_too_small
+    for size, is_too_small in (((20, 4), True), ((0, 0), False), ((20, 5), False)):
+        process.change_terminal_size(*size)
+        process.stdin.write(b"x")
+        await within(process.stdout.readexactly(1))
+        assert program.channel.is_too_small == is_too_small
+
+
 async def test_session_without_pty_has_no_terminal(
     server: SshServer, connect: Connect, world: World
 ) -> None:

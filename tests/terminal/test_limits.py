@@ -13,7 +13,8 @@ from sshwarma.common.limits import (
 from sshwarma.terminal.editor import MAX_HISTORY_QUERY_CHARACTERS, Editor
 from sshwarma.terminal.history import MAX_ADDED_LINES, MAX_SEARCHED_LINES, InputHistory
 from sshwarma.terminal.keys import KeyPress
-from sshwarma.terminal.output import MAX_RECENT_BLOCKS, MAX_WRITE_BYTES
+from sshwarma.terminal.output import MAX_WRITE_BYTES
+from sshwarma.terminal.printed_blocks import MAX_RECENT_BLOCKS
 from sshwarma.terminal.terminal import MAX_INSTANT_DRAFT_CHARACTERS
 from sshwarma.terminal.text import block
 from sshwarma.terminal.vi import MAX_REPEAT_COUNT

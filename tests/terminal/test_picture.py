@@ -12,11 +12,7 @@ import pytest
 from PIL import Image
 
 from sshwarma.common.limits import MAX_PICTURE_COLUMNS, MAX_PICTURE_PIXELS
-from sshwarma.terminal.output import (
-    MAX_QUEUED_PICTURES,
-    MAX_RECENT_PICTURES,
-    MAX_WRITE_BYTES,
-)
+from sshwarma.terminal.output import MAX_QUEUED_PICTURES, MAX_WRITE_BYTES
 from sshwarma.terminal.picture import (
     BLOCK_PIXELS,
     CELL_PIXELS,
@@ -27,6 +23,7 @@ from sshwarma.terminal.picture import (
     draw_picture_rows,
     fit_cells,
 )
+from sshwarma.terminal.printed_blocks import MAX_RECENT_PICTURES
 from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import block
 from support.images import BLUE, RED, make_picture, paint_flag

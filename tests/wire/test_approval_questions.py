@@ -126,3 +126,56 @@ def test_person_is_asked_whose_program_was_used_last(
     screen.wait_for("asks to run workspace:run_command")
     ann.does("allow")
     assert "exit status 0" in asking.communicate()[0]
+
+
+def test_key_does_not_allow_a_question_that_is_longer_than_the_screen(
+    ann: Person, bob: Person
+) -> None:
+    screen = ann.sit(60, 12, room=ann.json("files")["room"])
+    asking = ask(bob, "echo hidden > made\n" + "true\n" * 12 + "ls")
+    screen.wait_for("(F8), or /deny")
+    assert not any("hidden" in row for row in screen.lines)
+    (number,) = [one["number"] for one in ann.json("approvals")["waiting"]]
+    screen.press("f8")
+    screen.wait_for("is longer than your screen")
+    screen.wait_for(f": /allow {number}")
+    screen.enter("/allow")
+    screen.wait_for_count("is longer than your screen", 2)
+    assert ann.json("files")["count"] == 0
+    screen.enter(f"/allow {number}")
+    assert "exit status 0" in asking.communicate()[0]
+    screen.close()
+
+
+@pytest.mark.parametrize("size", [(50, 30), (120, 30), (100, 20)])
+def test_question_of_another_size_is_drawn_again_before_the_key_allows_it(
+    ann: Person, bob: Person, screen: Screen, size: tuple[int, int]
+) -> None:
+    """At 50 columns its end was cut off, in a terminal that wraps no rows by itself."""
+    asking = ask(bob, "echo " + "shown " * 14 + "> made")
+    screen.wait_for("(F8), or /deny")
+    screen.resize_and_wait(*size)
+    screen.press("f8")
+    screen.wait_for("Here it is again")
+    screen.wait_for_count("(F8), or /deny", 2)
+    assert "changed its size" in " ".join(screen.text.split())
+    assert ann.json("files")["count"] == 0
+    screen.press("f8")
+    assert "exit status 0" in asking.communicate()[0]
+    assert screen.count("Here it is again") == 1
+
+
+def test_question_that_scrolled_away_is_drawn_again_before_the_key_allows_it(
+    ann: Person, bob: Person, screen: Screen
+) -> None:
+    asking = ask(bob, "echo hi > made")
+    screen.wait_for("(F8), or /deny")
+    for number in range(30):
+        bob.run(f"say line {number}")
+    screen.wait_for("line 29")
+    screen.press("f8")
+    screen.wait_for("is not on your screen, or not all of it")
+    screen.wait_for(lambda: any("command: echo hi > made" in row for row in screen.lines))
+    assert ann.json("files")["count"] == 0
+    screen.press("f8")
+    assert "exit status 0" in asking.communicate()[0]

@@ -180,3 +180,25 @@ def test_pages_of_history_are_bounded_in_characters(talkers: tuple[Person, Perso
     assert rest["entries"][-1]["seq"] == older - 1
     assert len(ann.run("search word --n 200 --json", b"", "-T").json["entries"]) == 3
     carl.hang_up()
+
+
+@pytest.mark.parametrize("enter", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("end", ["", "\x04"], ids=["end of input", "ctrl-d"])
+def test_lines_before_the_end_of_a_terminal_run_first(
+    alice: Person, room: str, enter: str, end: str
+) -> None:
+    """The keys of a pipe come before the first screen, and its end, too."""
+    lines = [f"/join {room}", "hello all", "/describe built", "/who", "hello again"]
+    done = alice.run("", "".join(line + enter for line in lines) + end, "-tt")
+    assert done.status == 0
+    assert "Who is here:" in done.out
+    assert done.out.count("Goodbye.") == 1
+    said = [entry["text"] for entry in alice.json(f"history --room {room}")["entries"]]
+    assert [text for text in said if text.startswith("hello")] == ["hello all", "hello again"]
+    assert "built" in alice.does(f"look --room {room}")
+
+
+def test_line_without_enter_at_the_end_of_a_terminal_is_named(alice: Person, room: str) -> None:
+    done = alice.run("", f"/join {room}\n/describe wrong", "-tt")
+    assert "not sent: /describe wrong" in done.out
+    assert "wrong" not in alice.does(f"look --room {room}")

@@ -19,15 +19,10 @@ from sshwarma.common.units import KIB
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.picture import DELETE_KITTY_IMAGES
 from sshwarma.terminal.plain_screen import PlainScreen
+from sshwarma.terminal.printed_blocks import PrintedBlocks
 from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.screen import Screen, ScreenView, clamp_size
 from sshwarma.terminal.text import Block, block, line
-
-MAX_RECENT_BLOCKS: Final = 200
-"""Blocks kept, by reference, to repaint the screen on request."""
-
-MAX_RECENT_PICTURES: Final = 8
-"""Blocks with pictures among them; the pictures of older ones are not drawn again."""
 
 MAX_QUEUED_PICTURES: Final = 4
 """Blocks with pictures that wait for a slow reader; the pictures of further ones become words."""
@@ -68,7 +63,7 @@ class TerminalOutput:
         self._clock = clock
         self._screen = _make_screen(look, rows)
         self._pending: deque[Block] = deque()
-        self._recent: deque[Block] = deque(maxlen=MAX_RECENT_BLOCKS)
+        self._recent = PrintedBlocks()
         self._unwritten = b""  # the rows of the block that is being written in pieces
         self._unwritten_at = 0  # where the next piece begins
         self._prelude = b""  # written before the next frame: a change of mode
@@ -155,6 +150,10 @@ class TerminalOutput:
             self._screen.resize(columns if columns > 0 else width, height)
             self.look = self._screen.look = replace(self.look, width=width)
             self.request_frame()
+        # Also at the same size: it may have been another one for a moment. Where the terminal has
+        # moved the rows above the region, only it knows.
+        self._recent.on_resized()
+        self._screen.rows_on_screen = 0
 
     def set_display_options(self, look: DisplayOptions) -> None:
         """Change the display options and repaint the screen with them."""
@@ -167,7 +166,29 @@ class TerminalOutput:
             if self.open:
                 self._prelude += old_screen.leave() + old_screen.stop + self._screen.start
         self.look = self._screen.look = look
+        self._recent.on_resized()  # until it is repainted, which a plain screen is not
         self.repaint()
+
+    # -- what is on the screen
+
+    def has_room_for(self, block: Block) -> bool:
+        """Return whether all rows of a block fit on the screen, above the region."""
+        room = self.rows - self._screen.region_rows
+        return render_block(block, self.look).count(b"\n") <= room
+
+    def is_drawn_for_size(self, block: Block) -> bool:
+        """Return whether a block was drawn last for the present size."""
+        return self._recent.is_of_present_size(block)
+
+    def shows_all_of(self, block: Block) -> bool:
+        """Return whether all of a block is on the screen, drawn for its size.
+
+        Rows that are only probably there count as gone.
+        """
+        if self._unwritten or not self.is_drawn_for_size(block):
+            return False
+        count = self._recent.count_rows_from(block)
+        return count is not None and count <= self._screen.rows_on_screen
 
     # -- writing
 
@@ -189,17 +210,26 @@ class TerminalOutput:
             self._changed = False
         rows = self._take_rows()
         if rows or self._changed:
-            output += self._screen.frame(self.view, rows)
+            output += self._screen_frame(rows)
         self._changed = self._repaint = False
         if output:
             self._write(output)
         while not self.paused and (rows := self._take_rows()):
-            self._write(self._screen.frame(self.view, rows))
+            self._write(self._screen_frame(rows))
+
+    def _screen_frame(self, rows: bytes) -> bytes:
+        """Return the bytes that print rows above the region and draw it."""
+        frame = self._screen.frame(self.view, rows)
+        if self.look.plain:  # it cannot erase a prompt: that is a row, too
+            self._recent.add_rows(frame.count(b"\n") - rows.count(b"\n"))
+        return frame
 
     def _repaint_screen(self) -> bytes:
         """Return the visible screen again, without the block still being written."""
-        shown = list(self._recent)
-        return self._screen.repaint(self.view, shown[:-1] if self._unwritten else shown)
+        shown = self._recent.blocks
+        rows = self._screen.repaint(self.view, shown[:-1] if self._unwritten else shown)
+        self._recent.on_repainted(self.look, self._screen.rows_on_screen)
+        return rows
 
     def draw(self) -> None:
         """Write a frame with the changed view now."""
@@ -228,6 +258,7 @@ class TerminalOutput:
         if self.open and not self.paused:
             self.draw()
             self._write(self._screen.end_line())
+            self._recent.add_rows(1)
             if answered:
                 self._answer = self._clock.call_later(PROMPT_DELAY_SECONDS, self.draw)
 
@@ -258,16 +289,9 @@ class TerminalOutput:
     def _take_block(self) -> bytes:
         """Remove the next block and return its rows."""
         block = self._pending.popleft()
-        self._recent.append(block)
-        if block.has_picture:
-            self._forget_old_pictures()
-        return render_block(block, self.look)
-
-    def _forget_old_pictures(self) -> None:
-        """Keep the newest MAX_RECENT_PICTURES of the recent blocks with pictures."""
-        with_picture = [at for at, block in enumerate(self._recent) if block.has_picture]
-        for at in with_picture[:-MAX_RECENT_PICTURES]:
-            self._recent[at] = self._recent[at].without_pictures()
+        rows = render_block(block, self.look)
+        self._recent.add(block, rows.count(b"\n"))
+        return rows
 
     def _take_piece(self, room: int) -> bytes:
         """Pop whole rows of the unwritten block: about `room` bytes, at least one row."""

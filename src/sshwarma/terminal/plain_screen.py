@@ -16,9 +16,14 @@ from sshwarma.terminal.width import split_clusters, text_width
 
 
 class PlainScreen:
-    """The last line of a terminal that can move its cursor only back."""
+    """The last line of a terminal that can move its cursor only back.
 
-    __slots__ = ("_at", "_stale", "_units", "look", "rows")
+    `rows_on_screen` are the rows above that line which are on the screen in every terminal.
+    """
+
+    __slots__ = ("_at", "_stale", "_units", "look", "rows", "rows_on_screen")
+
+    region_rows: Final = 1
 
     start: Final = b""
     stop: Final = b""
@@ -26,6 +31,7 @@ class PlainScreen:
     def __init__(self, look: DisplayOptions, rows: int) -> None:
         self.look = look
         self.rows = rows
+        self.rows_on_screen = 0
         self._units: list[str] | None = None  # clusters of the last line; None if not drawn here
         self._at = 0  # number of clusters before the cursor
         self._stale = True
@@ -37,10 +43,12 @@ class PlainScreen:
     def frame(self, view: ScreenView, committed: bytes = b"") -> bytes:
         """Print `committed` on its own lines, then the prompt and the draft again."""
         if committed:
-            return (self.end_line() if self._units is not None else b"") + (
-                committed + self._update(view)
-            )
-        return self._update(view) if self._stale or self._units is None else b""
+            output = self.end_line() + committed + self._update(view)
+        else:
+            output = self._update(view) if self._stale or self._units is None else b""
+        # The rows of a whole line that is printed again are taken for others: they may be.
+        self.rows_on_screen = min(self.rows_on_screen + output.count(b"\n"), self.rows - 1)
+        return output
 
     def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
         """Print the prompt and the draft on a new line; keep the lines above."""

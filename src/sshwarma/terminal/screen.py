@@ -82,10 +82,17 @@ def clamp_size(columns: int, rows: int) -> tuple[int, int]:
 
 
 class Screen:
-    """The state of one terminal's screen, and the bytes that change it."""
+    """The state of one terminal's screen, and the bytes that change it.
+
+    Attributes:
+        region_rows: rows of the region that was drawn last.
+        rows_on_screen: printed rows above it that are on the screen in every terminal. More may
+            be: where the region was at the start, or after a resize, only the terminal knows.
+    """
 
     __slots__ = (
-        "_appends", "_certain", "_column", "_erase", "_region", "_rows_above", "look", "rows",
+        "_appends", "_certain", "_column", "_erase", "_region", "_rows_above", "look",
+        "region_rows", "rows", "rows_on_screen",
     )  # fmt: skip
 
     start: Final = b"\x1b[?2004h"  # bracketed paste on
@@ -94,6 +101,8 @@ class Screen:
     def __init__(self, look: DisplayOptions, rows: int) -> None:
         self.look = look
         self.rows = rows
+        self.region_rows = 1
+        self.rows_on_screen = 0
         self._region: bytes | None = None
         self._erase = b"\r" + _ERASE_BELOW + _WRAP_OFF
         self._rows_above: list[bytes | str] = []  # the drawn region's rows above the cursor
@@ -111,6 +120,7 @@ class Screen:
         region = self._region
         if region is None:
             region = self._region = self._compose(view)
+        self._count_rows(self.rows_on_screen + committed.count(b"\n"))
         return erase + committed + region
 
     def repaint(self, view: ScreenView, recent: Sequence[Block]) -> bytes:
@@ -124,6 +134,7 @@ class Screen:
             rows[:0] = render_block(block, self.look).splitlines(keepends=True)[-room:]
         # Neither ESC[2J nor ESC[J from the corner: tmux and others push the screen that these erase
         # into their history. So it is erased from the second column, after a space in the first.
+        self._count_rows(len(rows))
         erase = _CURSOR_HOME + b" " + _ERASE_BELOW + b"\r" + _WRAP_OFF
         if self.look.image_mode == "kitty":
             erase += DELETE_KITTY_IMAGES
@@ -212,6 +223,7 @@ class Screen:
         self._appends = view.menu is None and view.cursor == len(view.text) and row == len(rows) - 1
         self._certain = rows[row].isascii()
         up = len(rows) - 1 - row + len(bottom_rows)
+        self.region_rows = len(live) + len(rows) + len(bottom_rows)
         self._rows_above = [*live, *rows[:row]]
         self._set_erase(len(self._rows_above))
         output = (
@@ -220,6 +232,10 @@ class Screen:
         cursor_up = f"\x1b[{up}A" if up else ""
         right = f"\r\x1b[{layout.column}C" if layout.column else "\r"
         return output + (cursor_up + right).encode() + _WRAP_ON
+
+    def _count_rows(self, printed: int) -> None:
+        """Count the printed rows on the screen: the region below scrolls others away."""
+        self.rows_on_screen = max(0, min(printed, self.rows - self.region_rows))
 
     def _set_erase(self, up: int) -> None:
         """Set the bytes that erase the region, whose top is `up` rows above the cursor."""

@@ -199,6 +199,18 @@ class Terminal:
             self._output.view.live[key] = LiveBlock(block, progress)
         self._output.request_frame()
 
+    def has_room_for(self, block: Block) -> bool:
+        """Return whether all rows of a block fit on the screen, above the prompt."""
+        return self._output.has_room_for(block)
+
+    def is_drawn_for_size(self, block: Block) -> bool:
+        """Return whether a block was drawn last for the present size."""
+        return self._output.is_drawn_for_size(block)
+
+    def shows_all_of(self, block: Block) -> bool:
+        """Return whether all of a block is on the screen, drawn for its size."""
+        return self._output.shows_all_of(block)
+
     def prefill(self, text: str) -> None:
         """Replace the draft."""
         self._choosing.close()
@@ -267,6 +279,12 @@ class Terminal:
         if self._parser.has_pending_input and self._output.open:
             wait = PASTE_WAIT_SECONDS if self._parser.is_pasting else ESCAPE_WAIT_SECONDS
             self._timer = self._clock.call_later(wait, self._flush_keys)
+
+    def end_input(self) -> None:
+        """Process what is held for input that would complete it: none comes."""
+        self._cancel_timer()
+        if self._output.open:
+            self._flush_keys()
 
     def _on_completed(self) -> None:
         """Show the line or menu that a completion has changed."""

@@ -141,6 +141,12 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
     first answer counts. A question of which the room shows only the beginning is allowed after
     `approvals` has shown you all of it.
 
+    For people:
+        F8 is this line without a number. Without a number it allows only what you see: a question
+        that is on your screen from its first row to its last, drawn for its present size. Another
+        is printed again, and the next F8 allows it; one that is longer than your screen needs its
+        number.
+
     Args:
         number: its number, as the question says it (default: the only one that waits here).
     """
@@ -157,6 +163,8 @@ async def allow(caller: Caller, number: Number | None = None) -> Confirmation:
             f"The arguments of {waiting.tool} are longer than what the question shows.",
             hint=next_call("{} shows all of them; allow it after that.", "approvals"),
         )
+    if number is None and caller.check_question is not None:
+        caller.check_question(waiting.number)
     await approvals.answer(caller, waiting, Answer(caller.agent.id, True))
     return Confirmation(f"Allowed {waiting.tool}.")
 
@@ -179,7 +187,7 @@ async def deny(
 
     For people:
         F9 begins this line: type why, or nothing, and Enter. F8 is /allow at once. Both are for
-        the only call that waits.
+        the only call that waits; F8 only for a question that is all on your screen.
 
     Args:
         why: the reason; the number may stand before it.

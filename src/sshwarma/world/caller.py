@@ -57,6 +57,7 @@ class Caller:
         wants_bytes: whether the door sends the bytes of a file that is the result.
         on_progress: shows a few words of progress, where the door can.
         on_wait: gives the request more seconds, or takes some back, while it waits for a person.
+        check_question: of a terminal, raises unless a question is all on its screen.
         model_reader: of an answering model, what it reads as: it knows the tools it is offered.
     """
 
@@ -80,6 +81,7 @@ class Caller:
     wants_bytes: bool = False
     on_progress: Callable[[str], None] | None = None
     on_wait: Callable[[float], None] | None = None
+    check_question: Callable[[int], None] | None = None
     model_reader: Reader | None = None
 
     @property
@@ -217,8 +219,7 @@ class Caller:
 
     async def known_rooms(self) -> list[Room]:
         """Return the rooms that the caller may know of, by name; without bags and exits."""
-        now = now_ms()
-        return [room for room in await self.world.rooms() if self.may_know_of(room, now)]
+        return [room for room in await self.world.rooms() if self.may_know_of(room, now_ms())]
 
     async def visible_exits(self, room: Room) -> tuple[Exit, ...]:
         """Return a room's exits, without those to rooms the caller may not know of."""
@@ -306,11 +307,10 @@ class Caller:
             Forbidden: if the account is disabled, or the right to enter or to talk is missing.
             NotFound: if the room was deleted.
         """
-        agent = self._current_agent()
-        current, now = replace(self, agent=agent), now_ms()
+        current, now = replace(self, agent=self._current_agent()), now_ms()
         room = await self.room()
         as_visitor = replace(room, mode="open") if self.door == "model" else room
-        rights = as_visitor.rights_of(agent, now=now)
+        rights = as_visitor.rights_of(current.agent, now=now)
         for right in (Right.ENTER, Right.TALK):
             if right not in rights:
                 raise current._explain_missing_right(right, room, now)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from sshwarma.common.limits import MAX_SHOWN_UNREAD
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.verbs.views import format_count
-from sshwarma.world import private_messages
+from sshwarma.world import movement, private_messages
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import NotFound
@@ -24,6 +25,23 @@ async def find_start_room(world: World, agent: Agent, room_id: str) -> str:
     except NotFound:
         return LOBBY_ID
     return room_id if Right.ENTER in room.rights_of(agent, now=now_ms()) else LOBBY_ID
+
+
+async def announce(
+    world: World, connection: AgentConnection, print_block: Callable[[Block], None]
+) -> None:
+    """Announce an arrival to the room; print why that is not possible, if so."""
+    if problem := await movement.announce_arrival(world, connection, may_postpone=True):
+        print_block(block(line(("warn", problem))))
+
+
+async def draw_way_back(world: World, room_id: str) -> Block:
+    """Draw how to go back to a room; an empty Block if it does not exist any more."""
+    try:
+        name = (await world.room(room_id)).name
+    except NotFound:
+        return block()
+    return block(line(("dim", f"You were last in {name}. Go back: /join {name}")))
 
 
 async def read_unread_messages(world: World, agent_id: str) -> list[Block]:

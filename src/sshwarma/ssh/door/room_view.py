@@ -44,7 +44,11 @@ class RoomView(AnswerWatcher, StatusWatcher):
     """
 
     def __init__(
-        self, context: SshContext, connection: AgentConnection, terminal: Terminal
+        self,
+        context: SshContext,
+        connection: AgentConnection,
+        terminal: Terminal,
+        on_print: Callable[[Row, Block], None] = lambda row, view: None,
     ) -> None:
         self.room_id = ""
         self._connection = connection
@@ -52,6 +56,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
         self._world = context.world
         self._agent_id = connection.agent_id
         self._terminal = terminal
+        self._on_print = on_print  # takes each printed row and how it was drawn
         self._announced: set[str] = set()  # turns announced on a plain terminal
         self._row_options = RowDisplayOptions()
         self._has_bell = True
@@ -143,7 +148,11 @@ class RoomView(AnswerWatcher, StatusWatcher):
         reading = replace(self._row_options, timestamps=True)
         for row in rows:
             options = self._options_of(row, reading)
-            self._terminal.print(draw_row(row, self._world.agents, self._agent_id, options))
+            self._print_row(row, draw_row(row, self._world.agents, self._agent_id, options))
+
+    def _print_row(self, row: Row, view: Block) -> None:
+        self._terminal.print(view)
+        self._on_print(row, view)
 
     def _options_of(self, row: Row, reading: RowDisplayOptions) -> RowDisplayOptions:
         """Return how to draw a row, which may be a question that others answer."""
@@ -175,7 +184,7 @@ class RoomView(AnswerWatcher, StatusWatcher):
             event.view_cache[key] = view
         assert isinstance(view, Block)  # noqa: S101 - only this method puts something there
         if view.lines:
-            self._terminal.print(view)
+            self._print_row(row, view)
             if row.meta.get("attachments") and self._terminal.look.image_mode != "off":
                 self._context.background.spawn(self._print_pictures(row))
         if self._has_bell and (is_mention or (row.kind == "tell" and not is_own)):

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -16,17 +18,18 @@ from typing_extensions import override
 
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.common.units import KIB
 from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal
+from sshwarma.ssh.door.early_input import EarlyInput
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.line_progress import LineProgress
+from sshwarma.ssh.door.render_ahead import render_ahead
 from sshwarma.ssh.door.room_view import RoomView
+from sshwarma.ssh.door.shown_questions import ShownQuestions
 from sshwarma.ssh.door.terminal_options import ClientTerminal
-from sshwarma.ssh.door.typed_ahead import RefusedLines, check_talk, check_waiting_lines, is_aside
+from sshwarma.ssh.door.typed_ahead import RefusedLines, TypedLine, check_line, is_aside
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
-from sshwarma.terminal.render import render_block
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.attachment import AttachmentData
@@ -43,7 +46,7 @@ from sshwarma.verbs.set import read_user_setting
 from sshwarma.verbs.views import draw_result
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound, RateLimited, WorldError
+from sshwarma.world.errors import RateLimited, WorldError
 from sshwarma.world.events import (
     AgentEvent,
     AgentsChanged,
@@ -57,12 +60,7 @@ from sshwarma.world.presence import AgentConnection
 
 log = structlog.get_logger(__name__)
 
-MAX_INSTANT_LINES: Final = 200
-MAX_INSTANT_CHARACTERS: Final = 20_000
-"""Lines and characters of a result that are rendered at once; longer ones in a thread."""
-
-MAX_EARLY_INPUT_BYTES: Final = 64 * KIB
-"""Input kept while the input history is being read."""
+GOODBYE: Final = "Goodbye."
 
 
 class ShellHandler(ChannelHandler):
@@ -77,35 +75,40 @@ class ShellHandler(ChannelHandler):
         self._link = link
         self._channel = channel
         self._connection = AgentConnection(agent_id, LOBBY_ID, "ssh")
-        self._lines: deque[str] = deque()
+        self._lines: deque[TypedLine] = deque()
         self._refused_lines = RefusedLines(self._print, self._lines)
         self._running = False  # whether a line is running
         self._stops: list[Callable[[], None]] = []
-        self._history: list[str] = []
-        self._history_task: asyncio.Task[None] | None = None
-        self._early: bytearray | None = bytearray()  # typed before the history was read
-        self._is_drawn = asyncio.Event()  # set when the terminal takes keys
+        self._is_leaving = False  # when the lines that have come are done
+        self._asides: set[asyncio.Task[None]] = set()  # lines that run beside another
         self._ended = False
         env = dict(channel.env)
         self._client_terminal = ClientTerminal(channel.term, env, context.utf8(env))
         columns, rows = channel.size
+        history: list[str] = []
         self.terminal = Terminal(
             channel.write,
             TerminalCallbacks(
                 on_line=self._on_submit,
                 on_interrupt=self._on_interrupt,
-                on_eof=self._leave,
+                on_eof=self._on_leave_key,
                 complete=self._complete,
                 echo=lambda typed: not is_talk(typed),
             ),
             self._client_terminal.choose_options(context.require_agent(agent_id).prefs),
             columns=columns,
             rows=rows,
-            history=self._history,
+            history=history,
             clock=context.clock,
         )
         self._progress = LineProgress(self.terminal, self._lines)
-        self._room_view = RoomView(context, self._connection, self.terminal)
+        self._early_input = EarlyInput(
+            channel, history, lambda: context.load_input_history(agent_id), self.terminal.feed
+        )
+        self._questions = ShownQuestions(self.terminal, channel)
+        self._room_view = RoomView(
+            context, self._connection, self.terminal, self._questions.remember
+        )
         self._task = asyncio.get_running_loop().create_task(self._run_session(self._enter_world))
         context.on_stop.add(self._farewell)
 
@@ -113,27 +116,11 @@ class ShellHandler(ChannelHandler):
     def data(self, data: bytes) -> None:
         self._connection.mark_active()
         self.terminal.submit_limit = self._context.settings.limits.line_bytes
-        if self._early is None:
-            self.terminal.feed(data)
-            return
-        # The first key may be Up, so input waits for the history. It is read at the first key
-        # because many logins never press one.
-        self._early += data[: MAX_EARLY_INPUT_BYTES - len(self._early)]
-        if self._history_task is None:
-            self._history_task = asyncio.get_running_loop().create_task(self._read_history())
-
-    async def _read_history(self) -> None:
-        try:
-            self._history.extend(await self._context.load_input_history(self._agent_id))
-        except WorldError as error:
-            log.warning("input history could not be read", error=str(error))
-        await self._is_drawn.wait()
-        early_input, self._early = self._early or b"", None
-        self.terminal.feed(bytes(early_input))
+        self._early_input.take(data)
 
     @override
     def eof(self) -> None:
-        self._leave()
+        self._early_input.end(self._on_input_end)
 
     @override
     def resized(self, columns: int, rows: int) -> None:
@@ -161,22 +148,23 @@ class ShellHandler(ChannelHandler):
         if not typed.strip():
             return
         try:
-            check_waiting_lines(len(self._lines))
-            check_talk(self._context, self._agent_id, typed)
+            check_line(typed, self._context, self._agent_id, len(self._lines), self._is_leaving)
         except WorldError as error:
             self._refused_lines.show_first(typed, error)
             return
         self._context.remember_input(self._agent_id, typed)
+        given = TypedLine(typed, self._questions.list_shown())
         if self._running and typed.split() == ["/stop"]:
             self._task.cancel()
         elif self._running and is_aside(typed, self._progress):
-            self._background(self._run_concurrent_line(typed))
+            running = self._background(self._run_concurrent_line(given))
+            self._asides.add(running)
+            running.add_done_callback(self._asides.discard)
         else:
-            self._lines.append(typed)
+            self._lines.append(given)
             self._progress.refresh()
             if self._task.done():
-                session = self._run_session(self._run_queued_lines)
-                self._task = asyncio.get_running_loop().create_task(session)
+                self._start_lines()
 
     def _on_interrupt(self) -> None:
         if self._running:
@@ -190,13 +178,31 @@ class ShellHandler(ChannelHandler):
         by = self._world.agents.name_of(self._agent_id)
         return bool(turns.stop(self._room_view.room_id, opened_by=self._agent_id, by=by))
 
+    def _on_leave_key(self) -> None:
+        if self._running:
+            leaving = "You leave when the command that runs has ended. Ctrl-C stops it."
+            self._print(block(line(("dim", leaving))))
+        self._leave()
+
+    def _on_input_end(self) -> None:
+        """Leave, and send no line without Enter: the window may be closed."""
+        self.terminal.end_input()
+        if self.terminal.draft.strip() and not self._ended:
+            self._print(block(line(("dim", "not sent: "), self.terminal.draft)))
+        self._leave()
+
     def _leave(self) -> None:
-        self._farewell("Goodbye.")
+        """End the shell after the lines that have come, if it has begun."""
+        if self._is_leaving or self._ended:
+            return
+        self._is_leaving = True
+        if not self._early_input.is_drawn or (self._task.done() and not self._asides):
+            self._farewell(GOODBYE)
+        elif self._task.done():
+            self._start_lines()
 
     async def _complete(self, text: str, cursor: int) -> Sequence[Candidate]:
         return await complete(self._make_caller(), text, cursor)
-
-    # Lifecycle
 
     async def _run_session(self, part: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run a part of the shell; its failure ends this connection and no other.
@@ -211,10 +217,18 @@ class ShellHandler(ChannelHandler):
             log.exception("shell failed", agent=self._agent_id)
             self._farewell(INTERNAL_ERROR)
 
+    def _start_lines(self) -> None:
+        session = self._run_session(self._run_queued_lines)
+        self._task = asyncio.get_running_loop().create_task(session)
+
     async def _run_queued_lines(self) -> None:
-        """Run the queued lines, one after another."""
+        """Run the queued lines, one after another; then leave, if asked to."""
         while self._lines and not self._ended:
             await self._run_line(self._lines.popleft())
+        if self._is_leaving:
+            if self._asides:
+                await asyncio.wait(self._asides)
+            self._farewell(GOODBYE)
 
     async def _enter_world(self) -> None:
         world, agent = self._world, self._context.require_agent(self._agent_id)
@@ -228,31 +242,17 @@ class ShellHandler(ChannelHandler):
             self._print(greeting)
         # Nothing that is drawn needs the announcement: a login does not wait for its commit.
         if world.presence.enter(self._connection):
-            self._context.background.spawn(self._announce_arrival())
+            self._background(arrival.announce(world, self._connection, self._print))
         await movement.evict_if_closed(world, agent.id, self._connection.room_id)
         await self._enter_room()
         if old_room_id != self._connection.room_id and start == LOBBY_ID:
-            await self._print_last_room(old_room_id)
+            self._print(await arrival.draw_way_back(world, old_room_id))
         for unread in await arrival.read_unread_messages(world, agent.id):
             self._print(unread)
         # Write the first screen in one frame.
         self.terminal.start()
-        self._is_drawn.set()
+        self._early_input.on_drawn()
         await self._run_queued_lines()
-
-    async def _announce_arrival(self) -> None:
-        announcing = movement.announce_arrival(self._world, self._connection, may_postpone=True)
-        if problem := await announcing:
-            self._print(block(line(("warn", problem))))
-
-    async def _print_last_room(self, room_id: str) -> None:
-        try:
-            room = await self._world.room(room_id)
-        except NotFound:
-            return
-        self._print(
-            block(line(("dim", f"You were last in {room.name}. Go back: /join {room.name}")))
-        )
 
     async def _enter_room(self) -> None:
         """Show the connection's current room from now on, and describe it."""
@@ -260,21 +260,24 @@ class ShellHandler(ChannelHandler):
         if not self._ended:
             self._print(draw_result(await read_room_details(self._make_caller())))
 
-    async def _run_concurrent_line(self, typed: str) -> None:
+    async def _run_concurrent_line(self, typed: TypedLine) -> None:
         """Run a line at once that the running line may be waiting for."""
         try:
             self._context.line_rate.check(self._agent_id)
-            self._print(draw_result(await run_line(self._make_caller(), typed)))
+            self._print(draw_result(await run_line(self._make_line_caller(typed), typed.text)))
         except WorldError as error:
-            self._print(draw_refusal(error, typed))
+            self._print(draw_refusal(error, typed.text))
 
-    async def _run_line(self, typed: str) -> None:
+    async def _run_line(self, line_typed: TypedLine) -> None:
         """Run one line and show its result."""
         self._running = True
+        typed = line_typed.text
         try:
             self._context.line_rate.check(self._agent_id)
             with self._progress as progress:
-                result = await run_line(progress.for_caller(self._make_caller()), typed)
+                result = await run_line(
+                    progress.for_caller(self._make_line_caller(line_typed)), typed
+                )
         except RateLimited as error:
             self._refused_lines.show_first(typed, error)
             return
@@ -291,7 +294,7 @@ class ShellHandler(ChannelHandler):
         finally:
             self._running = False
         if isinstance(result, Goodbye):
-            self._leave()
+            self._farewell(GOODBYE)
             return
         if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
@@ -306,16 +309,10 @@ class ShellHandler(ChannelHandler):
                 view = draw_result(result)
                 if isinstance(result, AttachmentData):
                     view = await self._context.pictures.draw_attachment(result, view, self.terminal)
-                await self._render_ahead(view)
+                await render_ahead(view, self.terminal.look)
             self._print(view)
             self._room_view.print_own_pictures()
             self.terminal.frame()  # a result does not wait for the frame clock
-
-    async def _render_ahead(self, view: Block) -> None:
-        """Render a long view or a picture in a thread: a megabyte of text takes seconds."""
-        is_long = len(view.lines) > MAX_INSTANT_LINES or len(view.plain()) > MAX_INSTANT_CHARACTERS
-        if is_long or view.has_picture:
-            await asyncio.to_thread(render_block, view, self.terminal.look)
 
     # World events
 
@@ -359,12 +356,11 @@ class ShellHandler(ChannelHandler):
             theme=options.theme, plain=options.plain, vi=options.vi, images=options.images
         )
 
-    # Ending.
-
     def _farewell(self, reason: str) -> None:
         """Print the reason, restore the person's terminal and close the channel."""
         if self._ended:
             return
+        self._refused_lines.end_paste()
         self.terminal.print(block(line(("dim", reason))))
         self.terminal.close()
         self._channel.exit(EXIT_OK)
@@ -380,18 +376,21 @@ class ShellHandler(ChannelHandler):
         for stop in self._stops:
             stop()
         self.terminal.close()
-        if self._history_task is not None:
-            self._history_task.cancel()
+        self._early_input.close()
         if asyncio.current_task() is not self._task:
             self._task.cancel()
         self._background(arrival.mark_messages_read(self._world, self._connection))
         self._background(movement.record_departure(self._world, self._connection))
 
-    def _background(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._context.background.spawn(work)
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self._context.background.spawn(work)
 
     def _make_caller(self) -> Caller:
         return self._context.make_shell_caller(self._link, self._connection)
+
+    def _make_line_caller(self, typed: TypedLine) -> Caller:
+        check = partial(self._questions.check, shown=typed.shown)
+        return replace(self._make_caller(), check_question=check)
 
     def _print(self, drawn: Block) -> None:
         if drawn.lines:

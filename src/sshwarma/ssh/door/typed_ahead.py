@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sized
-from typing import Final
+from typing import Final, NamedTuple
 
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import with_limit
@@ -18,6 +18,34 @@ from sshwarma.world.errors import Conflict, Invalid, WorldError
 PASTE_PAUSE_SECONDS: Final = 0.5
 """Seconds without another refused line after which a paste has ended: parts of one come faster,
 lines of a person slower."""
+
+
+class TypedLine(NamedTuple):
+    """A submitted line, and the numbers of the questions on the screen then."""
+
+    text: str
+    shown: frozenset[int]
+
+
+def check_line(
+    typed: str, context: SshContext, agent_id: str, waiting: int, is_leaving: bool
+) -> None:
+    """Check that a line may be taken.
+
+    Args:
+        typed: the line.
+        context: of the door.
+        agent_id: of its person.
+        waiting: the number of lines that wait for the line that runs.
+        is_leaving: whether the person has typed Ctrl-D before it.
+
+    Raises:
+        WorldError: if it may not.
+    """
+    check_waiting_lines(waiting)
+    check_talk(context, agent_id, typed)
+    if is_leaving and typed.split()[0] != "/stop":
+        raise Conflict("You are leaving: this line came after Ctrl-D.")
 
 
 def check_waiting_lines(count: int) -> None:
@@ -85,6 +113,15 @@ class RefusedLines:
             self._pause.cancel()
         self._wait()
 
+    def end_paste(self) -> None:
+        """Print now how many lines of a paste were refused."""
+        self.close()
+        more, self._more, self._pause = self._more, 0, None
+        if more:
+            were = "was" if more == 1 else "were"
+            refused = ("error", f"At least {format_count(more, 'more line')} {were} not taken.")
+            self._show_block(block(line(refused, ("dim", " Send them later, in smaller parts."))))
+
     def close(self) -> None:
         """Print nothing more."""
         if self._pause is not None:
@@ -92,14 +129,10 @@ class RefusedLines:
 
     def _wait(self) -> None:
         loop = asyncio.get_running_loop()
-        self._pause = loop.call_later(PASTE_PAUSE_SECONDS, self._end_paste)
+        self._pause = loop.call_later(PASTE_PAUSE_SECONDS, self._on_pause)
 
-    def _end_paste(self) -> None:
+    def _on_pause(self) -> None:
         if self._lines:
             self._wait()
-            return
-        more, self._more, self._pause = self._more, 0, None
-        if more:
-            were = "was" if more == 1 else "were"
-            refused = ("error", f"At least {format_count(more, 'more line')} {were} not taken.")
-            self._show_block(block(line(refused, ("dim", " Send them later, in smaller parts."))))
+        else:
+            self.end_paste()

@@ -66,6 +66,12 @@ class LeanChannel(AsyncsshChannel):
         return _clamp(columns or 80, limits.columns), _clamp(rows or 24, limits.rows)
 
     @property
+    def is_too_small(self) -> bool:
+        """Whether the terminal is smaller than the least size; 0 is an unknown size."""
+        columns, rows = self.client_size
+        return 0 < columns < self._limits.columns[0] or 0 < rows < self._limits.rows[0]
+
+    @property
     def env(self) -> Mapping[str, str]:
         """The client's environment variables that are allowed here."""
         return MappingProxyType({k.decode(): v.decode("utf-8") for k, v in self.client_env.items()})

@@ -127,6 +127,10 @@ class Channel(Protocol):
         """(columns, rows), always within `AdmissionLimits`; 80x24 while unknown."""
 
     @property
+    def is_too_small(self) -> bool:
+        """Whether the terminal is smaller than the least `size`, and cuts rows."""
+
+    @property
     def env(self) -> Mapping[str, str]:
         """The variables of the client's environment that it sent and that are kept.
 
@@ -178,7 +182,11 @@ class ChannelHandler(Protocol):
         """Handle the end of input, at most once. The channel stays open for writing."""
 
     def resized(self, columns: int, rows: int) -> None:
-        """Handle a new, clamped size; at most once per `AdmissionLimits.resize_seconds`."""
+        """Handle a new, clamped size.
+
+        At most once per `AdmissionLimits.resize_seconds`, but before input that follows it. The
+        size may be as before, if it was another for a moment.
+        """
 
     def interrupt(self) -> None:
         """Handle signal INT or TERM, or a break. Ctrl-C typed in a pty arrives as data."""

@@ -94,7 +94,10 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._owner.on_channel_opened(self._chan)
 
     def data_received(self, data: bytes, datatype: object) -> None:
-        """Pass input to the handler."""
+        """Pass input to the handler, after a size that came before it."""
+        if self._resizing is not None:
+            self._resizing.cancel()
+            self._resize()
         if self._handler:
             self._handler.data(data)
 
