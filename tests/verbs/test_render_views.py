@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
-from sshwarma.terminal.render import render_plain
+from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import block
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.verbs.render_views import draw_render_plan
@@ -48,3 +48,25 @@ def test_data_of_a_page_is_shown_with_it(value: dict[str, Any]) -> None:
 def test_frame_is_an_address_that_can_be_opened(config: dict[str, Any], shown: str) -> None:
     plan = {"renderer": "frame", "config": config}
     assert render_plain(block(*draw_render_plan(plan, PERSON))) == f"  page: {shown}"
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ("one line", ["  one line"]),
+        ("one\n\ntwo", ["  one", "", "  two"]),
+        ("# Title\n\ntext", ["  # Title", "", "  text"]),
+        ("- one\n- two", ["  • one", "  • two"]),
+        ("```\ncode\n```", ["    code"]),
+    ],
+)
+def test_document_is_indented_from_its_first_line(content: str, shown: list[str]) -> None:
+    plan = {"renderer": "document", "config": {"content": content}}
+    assert render_plain(block(*draw_render_plan(plan, PERSON))).split("\n") == shown
+
+
+def test_long_line_of_a_document_is_wrapped_as_indented() -> None:
+    plan = {"renderer": "document", "config": {"content": "word " * 9}}
+    look = DisplayOptions(20, plain=True)
+    rows = render_block(block(*draw_render_plan(plan, PERSON)), look).decode().splitlines()
+    assert rows == ["  word word word", "  word word word", "  word word word"]

@@ -64,7 +64,7 @@ def draw_render_plan(
             else:
                 lines += text_lines(shown, indent=2)
         case "document" if content is not None:
-            lines += render_markdown(text=content[:MAX_ROW_PART_CHARACTERS])
+            lines += _draw_document(content[:MAX_ROW_PART_CHARACTERS])
         case "html":
             lines += _draw_html(config, value, row)
         case "frame":
@@ -79,6 +79,13 @@ def draw_render_plan(
     for problem in problems if isinstance(problems, list) else []:
         lines.append(line(("warn", f"  renderer: {problem}")))
     return lines
+
+
+def _draw_document(text: str) -> list[Line | Table]:
+    """Draw Markdown, indented from its first line, as other results are."""
+    head, *others = render_markdown(("", "  "), text=text)
+    # A text that begins with a heading, a list or code begins below the head.
+    return [head, *others] if head.plain().strip() else others
 
 
 def _draw_html(config: dict[str, Any], value: Any, row: int) -> list[Line | Table]:
