@@ -11,7 +11,9 @@ from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import block
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
 from sshwarma.verbs.render_views import draw_render_plan
-from sshwarma.world.reader import PERSON
+from sshwarma.verbs.run import RunResult
+from sshwarma.verbs.views import render_for
+from sshwarma.world.reader import API_CLIENT, PERSON
 
 
 def draw(value: Any) -> list[str]:
@@ -70,3 +72,12 @@ def test_long_line_of_a_document_is_wrapped_as_indented() -> None:
     look = DisplayOptions(20, plain=True)
     rows = render_block(block(*draw_render_plan(plan, PERSON)), look).decode().splitlines()
     assert rows == ["  word word word", "  word word word", "  word word word"]
+
+
+def test_text_for_programs_is_that_of_the_result() -> None:
+    """Its characters are those that `start` of `expand` counts; the plan is in the result."""
+    plan = {"renderer": "code", "config": {"content": "value = 1", "file": "a.py"}}
+    ran = RunResult("kit:show", True, '{"shown": true}', None, 0.1, 7, render_plan=plan)
+    assert render_for(API_CLIENT, ran).split("\n")[1:] == ['  {"shown": true}']
+    drawn = render_for(PERSON, ran).split("\n")[1:]
+    assert drawn == ["  value = 1", "  open in workspace: /file show a.py"]
