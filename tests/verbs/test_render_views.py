@@ -75,7 +75,7 @@ def test_long_line_of_a_document_is_wrapped_as_indented() -> None:
 
 
 def test_text_for_programs_is_that_of_the_result() -> None:
-    """Its characters are those that `start` of `expand` counts; the plan is in the result."""
+    """Its characters are those that `start` of `expand` counts."""
     plan = {"renderer": "code", "config": {"content": "value = 1", "file": "a.py"}}
     ran = RunResult("kit:show", True, '{"shown": true}', None, 0.1, 7, render_plan=plan)
     assert render_for(API_CLIENT, ran).split("\n")[1:] == ['  {"shown": true}']
