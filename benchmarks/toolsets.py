@@ -30,6 +30,7 @@ from mcp.client.stdio import stdio_client
 from sshwarma.app import App
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import Profile
+from sshwarma.sandbox.run import SandboxProgram
 from sshwarma.settings import Settings
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, read_bundle
@@ -190,7 +191,8 @@ async def measure_delay(top: Path, host: SandboxHost) -> None:
         workspace = top / f"burn{number}"
         workspace.mkdir()
         words = ["/usr/bin/env", "python3", "-c", BURN]
-        async with host.run(Profile(workspace), words, USER, cpu_seconds=60):
+        program = SandboxProgram(Profile(workspace), words, cpu_seconds=60)
+        async with host.run(program, USER):
             yield
 
     async def list_delays(seconds: float) -> list[float]:

@@ -19,6 +19,7 @@ from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.pause import pause
 from sshwarma.sandbox.processes import Usage, measure_processes
 from sshwarma.sandbox.profile import Profile
+from sshwarma.sandbox.run import SandboxProgram
 from support.sandboxes import USER, needs_bubblewrap, python, run
 from support.waiting import wait_until
 
@@ -100,7 +101,8 @@ async def test_none_begins_while_they_are_stopped(
     """The parents end at once, so that no process leads to the last."""
     monkeypatch.setattr(run_module, "find_excess", lambda *_: "")  # which stops and continues, too
     (ws / "script.py").write_text(PARENTS_END)
-    async with host.run(Profile(ws), ["/usr/bin/python3", "script.py"], USER, cpu_seconds=20) as it:
+    program = SandboxProgram(Profile(ws), ["/usr/bin/python3", "script.py"], cpu_seconds=20)
+    async with host.run(program, USER) as it:
         await asyncio.to_thread(wait_until, (ws / "began").exists)
         init = it._init
         with pause(init) as is_paused:

@@ -50,7 +50,8 @@ async def main():
     else:
         run._set_limits = wait_and_end
     command = ["/bin/sh", "-c", "touch /ws/ran; exec sleep 600"]
-    async with host.run(Profile(top / "ws"), command, USER, cpu_seconds=9):
+    program = run.SandboxProgram(Profile(top / "ws"), command, cpu_seconds=9)
+    async with host.run(program, USER):
         pass
 
 asyncio.run(main())

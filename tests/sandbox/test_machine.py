@@ -16,7 +16,7 @@ from sshwarma.sandbox import profile
 from sshwarma.sandbox.bubblewrap import SandboxObstacle
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.profile import Profile
-from sshwarma.sandbox.run import Ending
+from sshwarma.sandbox.run import Ending, SandboxProgram
 from support.sandboxes import ACCOUNTS, SECONDS, USER, needs_bubblewrap, python
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the files belong to root")
@@ -97,9 +97,9 @@ async def test_program_that_writes_to_its_input_breaks_nothing(
     host: SandboxHost, caplog: pytest.LogCaptureFixture
 ) -> None:
     script = "echo x >&0 || echo refused; read line; echo got $line"
-    async with host.run(
-        Profile(None), ["/bin/sh", "-c", script], USER, cpu_seconds=5, stdin=True, merge_errors=True
-    ) as sandbox:
+    words = ["/bin/sh", "-c", script]
+    program = SandboxProgram(Profile(None), words, cpu_seconds=5, stdin=True, merge_errors=True)
+    async with host.run(program, USER) as sandbox:
         assert sandbox.stdin is not None and sandbox.process.stdout is not None
         async with asyncio.timeout(SECONDS):
             await sandbox.process.stdout.readuntil(b"refused\n")

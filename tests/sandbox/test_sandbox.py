@@ -15,7 +15,7 @@ from sshwarma.sandbox import watch
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, check_version, explain_failure
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import Profile
-from sshwarma.sandbox.run import Ending, SandboxError
+from sshwarma.sandbox.run import Ending, SandboxError, SandboxProgram
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
 from support.sandboxes import ACCOUNTS, SECONDS, USER, needs_bubblewrap, python, run
 
@@ -194,7 +194,7 @@ async def test_program_that_cannot_be_watched_is_ended(
 @needs_bubblewrap
 async def test_context_that_is_left_ends_everything(host: SandboxHost, ws: Path) -> None:
     words = ["/bin/sh", "-c", "readlink /proc/self/ns/pid; while :; do date >> f; done"]
-    async with host.run(Profile(ws), words, USER, cpu_seconds=60) as sandbox:
+    async with host.run(SandboxProgram(Profile(ws), words, cpu_seconds=60), USER) as sandbox:
         assert sandbox.process.stdout is not None
         namespace = (await sandbox.process.stdout.readline()).decode().strip()
         assert list_processes(namespace)
@@ -203,8 +203,9 @@ async def test_context_that_is_left_ends_everything(host: SandboxHost, ws: Path)
 
 @needs_bubblewrap
 async def test_flood_that_nobody_reads_does_not_block_the_end(host: SandboxHost, ws: Path) -> None:
+    program = SandboxProgram(Profile(ws), ["/bin/sh", "-c", "yes"], cpu_seconds=60)
     async with asyncio.timeout(SECONDS):
-        async with host.run(Profile(ws), ["/bin/sh", "-c", "yes"], USER, cpu_seconds=60) as sandbox:
+        async with host.run(program, USER) as sandbox:
             assert sandbox.process.stdout is not None
             await sandbox.process.stdout.readline()
 
@@ -219,11 +220,8 @@ async def test_more_sandboxes_than_allowed_wait(
 
     async def one(user: str) -> None:
         use = SandboxUser(user, told.append)
-        words = ["/bin/sleep", "0.05"]
-        async with (
-            host.take_share(use),
-            host.run(Profile(None), words, use, cpu_seconds=9) as sandbox,
-        ):
+        program = SandboxProgram(Profile(None), ["/bin/sleep", "0.05"], cpu_seconds=9)
+        async with host.take_share(use), host.run(program, use) as sandbox:
             running.append(host.running)
             assert await sandbox.wait() == Ending(0)
 
@@ -240,7 +238,8 @@ async def test_more_sandboxes_than_allowed_wait(
 
 @needs_bubblewrap
 async def test_program_that_does_not_exist_is_its_status(host: SandboxHost) -> None:
-    async with host.run(Profile(None), ["/bin/nothing"], USER, cpu_seconds=9) as sandbox:
+    program = SandboxProgram(Profile(None), ["/bin/nothing"], cpu_seconds=9)
+    async with host.run(program, USER) as sandbox:
         assert (await sandbox.wait()).status == 1
         assert sandbox.process.stderr is not None
         assert b"No such file" in await sandbox.process.stderr.read()
@@ -254,7 +253,7 @@ async def test_without_bubblewrap_nothing_is_run(
     host = SandboxHost(ACCOUNTS, tmp_path, tmp_path / "devices")
     assert await host.check() == missing
     with pytest.raises(SandboxError) as raised:
-        async with host.run(Profile(None), ["/bin/true"], USER, cpu_seconds=1):
+        async with host.run(SandboxProgram(Profile(None), ["/bin/true"], cpu_seconds=1), USER):
             raise AssertionError
     assert raised.value.obstacle == missing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,17 @@ from typing_extensions import override
 from sshwarma.sandbox import spares as spares_module
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.profile import Profile
-from sshwarma.sandbox.run import Sandbox
+from sshwarma.sandbox.run import Sandbox, SandboxProgram
 from sshwarma.sandbox.spares import SpareSandboxes
 from support.sandboxes import ACCOUNTS, SECONDS, USER, needs_bubblewrap
 from support.waiting import until
 
 pytestmark = [pytest.mark.process, needs_bubblewrap]
 
-COMMAND = ["/bin/sh", "-c", "echo ready; exec cat"]
+
+def make_program(profile: Profile) -> SandboxProgram:
+    words = ["/bin/sh", "-c", "echo ready; exec cat"]
+    return SandboxProgram(profile, words, cpu_seconds=10, stdin=True)
 
 
 class RecordingHost(SandboxHost):
@@ -31,10 +34,8 @@ class RecordingHost(SandboxHost):
         self.spares: list[Sandbox] = []
 
     @override
-    async def start_spare(
-        self, profile: Profile, command: Sequence[str], *, cpu_seconds: int
-    ) -> Sandbox:
-        sandbox = await super().start_spare(profile, command, cpu_seconds=cpu_seconds)
+    async def start_spare(self, program: SandboxProgram) -> Sandbox:
+        sandbox = await super().start_spare(program)
         self.spares.append(sandbox)
         return sandbox
 
@@ -58,7 +59,7 @@ async def spares(host: RecordingHost) -> AsyncIterator[SpareSandboxes]:
 async def prepare(host: RecordingHost, spares: SpareSandboxes, profile: Profile) -> Sandbox:
     """Prepare a sandbox for a profile; return it when its program runs."""
     before = len(host.spares)
-    spares.prepare(profile, COMMAND, cpu_seconds=10)
+    spares.prepare(make_program(profile))
     await until(lambda: len(host.spares) > before)
     sandbox = host.spares[-1]
     assert await read_line(sandbox) == "ready\n"  # its directories are mounted
@@ -75,9 +76,7 @@ async def echo(
     host: RecordingHost, spares: SpareSandboxes, profile: Profile
 ) -> tuple[str, Sandbox]:
     """Run a program of a profile, or the one that waits; return what it answers."""
-    async with host.run(
-        profile, COMMAND, USER, cpu_seconds=10, stdin=True, take_spare=lambda: spares.take(profile)
-    ) as sandbox:
+    async with host.run(make_program(profile), USER, take_spare=spares.take) as sandbox:
         if sandbox not in host.spares:
             assert await read_line(sandbox) == "ready\n"
         sandbox.stdin.write(b"hello\n")
@@ -128,5 +127,5 @@ async def test_spares_end_by_themselves_and_the_oldest_first(
         await prepare(host, spares, Profile(folder))
     assert len(spares) == 2 and spares.take(Profile(folders[0])) is None
     monkeypatch.setattr(spares_module, "SPARE_SANDBOX_SECONDS", 0.05)
-    spares.prepare(Profile(folders[0]), COMMAND, cpu_seconds=10)  # it may be gone before it is seen
+    spares.prepare(make_program(Profile(folders[0])))  # it may be gone before it is seen
     await until(lambda: len(host.spares) == 4 and len(spares) == 1)

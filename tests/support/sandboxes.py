@@ -14,6 +14,7 @@ import pytest
 
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import Profile
+from sshwarma.sandbox.run import SandboxProgram
 from sshwarma.world.resources import resource_dir
 
 SECONDS: Final = 30
@@ -62,9 +63,9 @@ needs_bubblewrap: Final = pytest.mark.skipif(
 
 async def run(host: SandboxHost, ws: Path | None, script: str, shell: str = "bash") -> str:
     """Run a script and return what it printed, with the limit that ended it."""
-    async with host.run(
-        Profile(ws), [f"/bin/{shell}", "-c", script], USER, cpu_seconds=20, merge_errors=True
-    ) as sandbox:
+    words = [f"/bin/{shell}", "-c", script]
+    program = SandboxProgram(Profile(ws), words, cpu_seconds=20, merge_errors=True)
+    async with host.run(program, USER) as sandbox:
         assert sandbox.process.stdout is not None
         async with asyncio.timeout(SECONDS):
             printed = (await sandbox.process.stdout.read()).decode(errors="replace")

@@ -7,7 +7,7 @@ import contextlib
 import os
 import platform
 from asyncio.subprocess import DEVNULL
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,7 @@ from sshwarma.sandbox.descriptors import make_file
 from sshwarma.sandbox.devices import make_devices
 from sshwarma.sandbox.leftovers import end_leftovers, name_mark
 from sshwarma.sandbox.profile import MachineFiles, Profile
-from sshwarma.sandbox.run import Sandbox, SandboxError, start_sandbox
+from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram, start_sandbox
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
 
 log = structlog.get_logger(__name__)
@@ -90,7 +90,7 @@ class SandboxUser:
             self.report(text)
 
 
-def _no_spare() -> None:
+def _no_spare(_: Profile) -> None:
     return None
 
 
@@ -113,7 +113,7 @@ class SandboxHost:
         self._files = MachineFiles(accounts, devices if os.geteuid() == 0 else None)
         self._hidden = hidden
         self._devices = devices
-        self._program: Path | None = None
+        self._bubblewrap: Path | None = None
         self._filter = b""
         self._slots = asyncio.Semaphore(MAX_SANDBOXES)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -162,7 +162,7 @@ class SandboxHost:
             devices = self._files.devices
             if devices and (obstacle := await asyncio.to_thread(make_devices, devices)) is not None:
                 return obstacle
-            self._program = found
+            self._bubblewrap = found
             lines = await self._run_check()
         except _StuckError:
             return SandboxObstacle(
@@ -188,7 +188,7 @@ class SandboxHost:
     async def _run_check(self) -> list[str]:
         command = ["/bin/sh", "-c", _CHECK, "check", str(self._hidden)]
         async with asyncio.timeout(CHECK_SECONDS):
-            sandbox = await self._start(Profile(None), command, cpu_seconds=10)
+            sandbox = await self._start(SandboxProgram(Profile(None), command, cpu_seconds=10))
             sandbox.watch()
             try:
                 assert sandbox.process.stdout and sandbox.process.stderr  # noqa: S101 - for mypy
@@ -205,20 +205,16 @@ class SandboxHost:
     @contextlib.asynccontextmanager
     async def run(
         self,
-        profile: Profile,
-        command: Sequence[str],
+        program: SandboxProgram,
         user: SandboxUser | None,
         *,
-        cpu_seconds: int,
-        stdin: bool = False,
-        merge_errors: bool = False,
-        take_spare: Callable[[], Sandbox | None] = _no_spare,
+        take_spare: Callable[[Profile], Sandbox | None] = _no_spare,
     ) -> AsyncIterator[Sandbox]:
         """Run a program in a sandbox, which is ended with the context, however that ends.
 
         Waits while MAX_SANDBOXES run; without a user, for what lasts, such as a server, it does
         not. `take_share` comes before. `take_spare` returns one that `start_spare` has started for
-        the same, if there is one. The other arguments are those of `start_sandbox`.
+        a profile, if there is one.
 
         Raises:
             SandboxError: if it cannot be made.
@@ -226,9 +222,7 @@ class SandboxHost:
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
         async with self._take_slot(user) if user is not None else contextlib.nullcontext():
-            sandbox = take_spare() or await self._start(
-                profile, command, cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors
-            )
+            sandbox = take_spare(program.profile) or await self._start(program)
             sandbox.watch()
             self.running += 1
             try:
@@ -240,10 +234,8 @@ class SandboxHost:
                 finally:
                     self.running -= 1
 
-    async def start_spare(
-        self, profile: Profile, command: Sequence[str], *, cpu_seconds: int
-    ) -> Sandbox:
-        """Start a program that does nothing before it has input.
+    async def start_spare(self, program: SandboxProgram) -> Sandbox:
+        """Start a program that does nothing before it has input, to which it has a pipe.
 
         It is not counted or watched until `run` takes it.
 
@@ -252,7 +244,7 @@ class SandboxHost:
         """
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
-        return await self._start(profile, command, cpu_seconds=cpu_seconds, stdin=True)
+        return await self._start(program)
 
     @contextlib.asynccontextmanager
     async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:
@@ -270,20 +262,9 @@ class SandboxHost:
         async with self._slots:
             yield
 
-    async def _start(
-        self,
-        profile: Profile,
-        command: Sequence[str],
-        *,
-        cpu_seconds: int,
-        stdin: bool = False,
-        merge_errors: bool = False,
-    ) -> Sandbox:
-        assert self._program is not None  # noqa: S101 - it was checked
-        return await start_sandbox(
-            self._program, self._files, self._filter, profile, command,
-            cpu_seconds=cpu_seconds, stdin=stdin, merge_errors=merge_errors,
-        )  # fmt: skip
+    async def _start(self, program: SandboxProgram) -> Sandbox:
+        assert self._bubblewrap is not None  # noqa: S101 - it was checked
+        return await start_sandbox(self._bubblewrap, self._files, self._filter, program)
 
 
 async def _read_version(program: Path, syscall_filter: bytes) -> str:

@@ -13,7 +13,7 @@ from asyncio import StreamWriter
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -65,6 +65,26 @@ class SandboxError(Exception):
     def __init__(self, obstacle: SandboxObstacle) -> None:
         super().__init__(f"{obstacle.reason}: {obstacle.remedy}")
         self.obstacle = obstacle
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxProgram:
+    """A program to start in a sandbox of its own.
+
+    Attributes:
+        profile: what the sandbox contains.
+        command: the program and its arguments; they can be seen inside.
+        cpu_seconds: processor time of each process.
+        stdin: whether there is a pipe to its standard input; else that is empty.
+        merge_errors: whether its standard error goes where its output goes.
+    """
+
+    profile: Profile
+    command: Sequence[str]
+    _: KW_ONLY
+    cpu_seconds: int
+    stdin: bool = False
+    merge_errors: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,27 +218,15 @@ async def _look(find: Callable[..., str], *args: object) -> str:
 
 
 async def start_sandbox(
-    program: Path,
-    files: MachineFiles,
-    syscall_filter: bytes,
-    profile: Profile,
-    command: Sequence[str],
-    *,
-    cpu_seconds: int,
-    stdin: bool = False,
-    merge_errors: bool = False,
+    bubblewrap: Path, files: MachineFiles, syscall_filter: bytes, program: SandboxProgram
 ) -> Sandbox:
     """Start a program in a sandbox.
 
     Args:
-        program: bubblewrap.
+        bubblewrap: its path.
         files: what all sandboxes contain.
         syscall_filter: what `make_filter` returns.
-        profile: what the sandbox contains.
-        command: the program and its arguments; they can be seen inside.
-        cpu_seconds: processor time of each process.
-        stdin: whether there is a pipe to its standard input; else that is empty.
-        merge_errors: whether its standard error goes where its output goes.
+        program: what to start.
 
     Raises:
         SandboxError: if it cannot be made.
@@ -228,7 +236,7 @@ async def start_sandbox(
         status_reader, status_writer = open_pipe(failed, stack)
         gate, gate_writer = open_gate(stack)
         # In memory, because the arguments of a process can be read inside.
-        options = make_file(stack, "\0".join(list_options(profile, files)).encode() + b"\0")
+        options = make_file(stack, "\0".join(list_options(program.profile, files)).encode() + b"\0")
         calls = make_file(stack, syscall_filter)
         # The first process inside keeps the file of --sync-fd open as long as it runs.
         inherited = (status_writer, gate, options, calls, make_mark(stack, files.mark))
@@ -236,12 +244,12 @@ async def start_sandbox(
         names = ("--json-status-fd", "--block-fd", "--args", "--seccomp", "--sync-fd")
         numbers = [descriptor.number for descriptor in inherited]
         process = await start_program(
-            str(program),
+            str(bubblewrap),
             *(f"{word}" for option in zip(names, numbers, strict=True) for word in option),
-            *("--", *command),
+            *("--", *program.command),
             stdin=source,
             stdout=PIPE,
-            stderr=STDOUT if merge_errors else PIPE,
+            stderr=STDOUT if program.merge_errors else PIPE,
             pass_fds=numbers,
             env={},  # the first process inside keeps the environment of bubblewrap
             cwd="/",
@@ -249,11 +257,13 @@ async def start_sandbox(
         )
         for descriptor in inherited:
             descriptor.close()
-        if not stdin:
+        if not program.stdin:
             writer.close()
-        init, pidfd = await _begin(process, status_reader.number, gate_writer.number, cpu_seconds)
+        init, pidfd = await _begin(
+            process, status_reader.number, gate_writer.number, program.cpu_seconds
+        )
         failed.pop_all()
-    return Sandbox(process, writer, init, pidfd, status_reader, profile.workspace)
+    return Sandbox(process, writer, init, pidfd, status_reader, program.profile.workspace)
 
 
 async def _open_input(

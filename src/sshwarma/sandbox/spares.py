@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import MAX_SPARE_SANDBOXES, SPARE_SANDBOX_SECONDS
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.profile import Profile
-from sshwarma.sandbox.run import Sandbox, SandboxError
+from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram
 
 log = structlog.get_logger(__name__)
 
@@ -59,16 +58,17 @@ class SpareSandboxes:
             return None
         return spare.sandbox
 
-    def prepare(self, profile: Profile, command: Sequence[str], *, cpu_seconds: int) -> None:
-        """Start a program for a profile in the background, unless one waits.
+    def prepare(self, program: SandboxProgram) -> None:
+        """Start a program in the background, unless one waits for its profile.
 
-        It must do nothing until it has input. It is ended after SPARE_SANDBOX_SECONDS.
+        It must have a pipe to its input, and do nothing before it reads from that. It is ended
+        after SPARE_SANDBOX_SECONDS.
         """
-        key = _key(profile)
+        key = _key(program.profile)
         if key in self._waiting or key in self._making:
             return
         self._making.add(key)
-        self._starts.spawn(self._make(key, profile, command, cpu_seconds), name="spare sandbox")
+        self._starts.spawn(self._make(key, program), name="spare sandbox")
 
     async def end_all(self) -> None:
         """End all that wait, and those that are being started."""
@@ -78,12 +78,10 @@ class SpareSandboxes:
             self._expire(next(iter(self._waiting)))
         await self._ends.join()
 
-    async def _make(
-        self, key: _Key, profile: Profile, command: Sequence[str], cpu_seconds: int
-    ) -> None:
+    async def _make(self, key: _Key, program: SandboxProgram) -> None:
         try:
-            directories = _identify(profile)
-            sandbox = await self._host.start_spare(profile, command, cpu_seconds=cpu_seconds)
+            directories = _identify(program.profile)
+            sandbox = await self._host.start_spare(program)
         except (SandboxError, OSError) as error:  # the next call says so
             log.info("a spare sandbox was not started", reason=str(error))
             return

@@ -15,7 +15,7 @@ from typing_extensions import override
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import TOOLSET_CALL_SECONDS, TOOLSET_IMPORT_SECONDS
 from sshwarma.sandbox.profile import Profile
-from sshwarma.sandbox.run import Sandbox, SandboxError
+from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram
 from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
@@ -256,10 +256,9 @@ class Toolsets(ToolProvider):
                 environment={"PYTHONPATH": PACKAGES_PATH, **environment},
                 network=bool(server.metadata.get(NETWORK_KEY)),
             )  # fmt: skip
+            program = SandboxProgram(profile, command, cpu_seconds=_SERVER_CPU_SECONDS, stdin=True)
             try:
-                async with self._runs.sandbox.run(
-                    profile, command, None, cpu_seconds=_SERVER_CPU_SECONDS, stdin=True
-                ) as sandbox:
+                async with self._runs.sandbox.run(program, None) as sandbox:
                     yield sandbox
             except SandboxError as error:
                 raise no_sandbox_error(error) from error

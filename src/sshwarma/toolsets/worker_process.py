@@ -23,7 +23,7 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.units import KIB, MIB
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.sandbox.profile import WORKSPACE_PATH, Profile
-from sshwarma.sandbox.run import Sandbox, SandboxError
+from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram
 from sshwarma.sandbox.spares import SpareSandboxes
 from sshwarma.toolsets.bundle import Bundle
 from sshwarma.world.errors import Unavailable
@@ -114,14 +114,11 @@ class Workers:
         lines = _write_request(code, room_id, method, params)
         profile = Profile(workspace, mounts={**code.mounts, **list_mounts()})
         command = [_python(), "-I", "-S", "/w/worker.py"]
-        cpu_seconds = 2 * int(seconds)
-        async with self._host.run(
-            profile, command, user, cpu_seconds=cpu_seconds, stdin=True,
-            take_spare=lambda: self.spares.take(profile),
-        ) as sandbox:  # fmt: skip
+        program = SandboxProgram(profile, command, cpu_seconds=2 * int(seconds), stdin=True)
+        async with self._host.run(program, user, take_spare=self.spares.take) as sandbox:
             answer = await _exchange(sandbox, lines, seconds)
         if workspace is not None:
-            self.spares.prepare(profile, command, cpu_seconds=cpu_seconds)
+            self.spares.prepare(program)
         return answer
 
 

@@ -23,7 +23,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import join_with_rest, shorten_name, shorten_text
 from sshwarma.common.units import KIB
 from sshwarma.sandbox.profile import WORKSPACE_PATH, Profile
-from sshwarma.sandbox.run import Ending, SandboxError
+from sshwarma.sandbox.run import Ending, SandboxError, SandboxProgram
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.tools.call_checks import check_after_wait
@@ -220,9 +220,8 @@ async def _run_in_sandbox(
         environment=environment,
     )
     words = [_SHELL, "-c", command]
-    async with services_of(caller).runs.sandbox.run(
-        profile, words, sandbox_user(caller), cpu_seconds=2 * seconds, merge_errors=True
-    ) as sandbox:
+    program = SandboxProgram(profile, words, cpu_seconds=2 * seconds, merge_errors=True)
+    async with services_of(caller).runs.sandbox.run(program, sandbox_user(caller)) as sandbox:
         assert sandbox.process.stdout is not None  # noqa: S101 - it has a pipe
         try:
             async with asyncio.timeout(seconds):
