@@ -8,6 +8,7 @@ import os
 import platform
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ import structlog
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_SANDBOXES, MAX_SANDBOXES_PER_PERSON
+from sshwarma.common.locks import hold_lock
 from sshwarma.common.processes import end_abruptly, start_program
 from sshwarma.common.units import KIB
 from sshwarma.sandbox.bubblewrap import (
@@ -221,7 +223,7 @@ class SandboxHost:
         """
         if self.obstacle is not None:
             raise SandboxError(self.obstacle)
-        async with self._take_slot(user) if user is not None else contextlib.nullcontext():
+        async with self._take_slot(user):
             sandbox = take_spare(program.profile) or await self._start(program)
             sandbox.watch()
             self.running += 1
@@ -246,21 +248,17 @@ class SandboxHost:
             raise SandboxError(self.obstacle)
         return await self._start(program)
 
-    @contextlib.asynccontextmanager
-    async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:
+    def take_share(self, user: SandboxUser) -> AbstractAsyncContextManager[None]:
         """Wait until one more sandbox may run for a user, before all other waiting."""
         share = self._shares.setdefault(user.id, asyncio.Semaphore(MAX_SANDBOXES_PER_PERSON))
-        if share.locked():
-            user.tell(f"It waits: {MAX_SANDBOXES_PER_PERSON} programs of yours run already.")
-        async with share:
-            yield
+        reason = f"It waits: {MAX_SANDBOXES_PER_PERSON} programs of yours run already."
+        return hold_lock(share, user.tell, reason)
 
-    @contextlib.asynccontextmanager
-    async def _take_slot(self, user: SandboxUser) -> AsyncIterator[None]:
-        if self._slots.locked():
-            user.tell(f"It waits: {MAX_SANDBOXES} programs run on this server already.")
-        async with self._slots:
-            yield
+    def _take_slot(self, user: SandboxUser | None) -> AbstractAsyncContextManager[None]:
+        if user is None:
+            return contextlib.nullcontext()
+        reason = f"It waits: {MAX_SANDBOXES} programs run on this server already."
+        return hold_lock(self._slots, user.tell, reason)
 
     async def _start(self, program: SandboxProgram) -> Sandbox:
         assert self._bubblewrap is not None  # noqa: S101 - it was checked

@@ -14,13 +14,13 @@ from typing_extensions import override
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import TOOLSET_CALL_SECONDS, TOOLSET_IMPORT_SECONDS
+from sshwarma.common.locks import hold_lock
 from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram
 from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
-from sshwarma.toolsets.change_lock import ChangeLock
 from sshwarma.toolsets.import_warnings import describe_unreadable, list_warnings
 from sshwarma.toolsets.linked import Changing, LinkedToolsets
 from sshwarma.toolsets.local_folder import read_folder
@@ -87,7 +87,7 @@ class Toolsets(ToolProvider):
         self._servers = servers
         self._folders = ToolsetFolders(world, runs.workspaces.blobs, data_dir)
         self._workers = Workers(runs.sandbox)
-        self._lock = ChangeLock()
+        self._change_lock = asyncio.Lock()
         self._calls = RunningCalls()
         self._linked = LinkedToolsets(world, self._install)
 
@@ -183,7 +183,7 @@ class Toolsets(ToolProvider):
         packages = await self._lock_packages(caller, bundle) if manifest.requirements else ""
         # Before the lock: the share may wait for programs of the caller, and nobody else should.
         share = self._runs.sandbox.take_share(sandbox_user(caller))
-        async with self._use_packages(packages), share, self._lock.hold(caller):
+        async with self._use_packages(packages), share, self._begin_change(caller):
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_bundle_id(conn, bundle))
             if seen is not None:
@@ -220,7 +220,7 @@ class Toolsets(ToolProvider):
             self._servers.remove(tx, space)
             uninstall_toolset(tx, space)
 
-        async with self._lock.hold(caller):
+        async with self._begin_change(caller):
             await caller.change(work)
             ended = await finish(self._calls.end_all(caller, space))
             await finish(self._workers.spares.end_all())
@@ -236,7 +236,7 @@ class Toolsets(ToolProvider):
             things.update_thing(tx, space.id, enabled=is_enabled)
             tell_rooms(tx, caller, space, f"{done} the toolset {space.label}")
 
-        async with self._lock.hold(caller):
+        async with self._begin_change(caller):
             await caller.change(work)
             await finish(self._workers.spares.end_all())
             await finish(self._servers.apply(space.id))
@@ -262,6 +262,11 @@ class Toolsets(ToolProvider):
                     yield sandbox
             except SandboxError as error:
                 raise no_sandbox_error(error) from error
+
+    def _begin_change(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
+        """Wait until no other toolset is being changed, and let the caller know."""
+        reason = "It waits: another toolset is being installed or changed."
+        return hold_lock(self._change_lock, sandbox_user(caller).tell, reason)
 
     def _use_packages(self, packages: str) -> contextlib.AbstractAsyncContextManager[object]:
         """Keep packages that an import needs: it would hold up others while they come."""

@@ -22,6 +22,7 @@ import structlog
 
 from sshwarma.common.finish import finish, run_in_thread
 from sshwarma.common.limits import MAX_NAMED_FILES
+from sshwarma.common.locks import hold_lock
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
@@ -138,7 +139,8 @@ class WorkspaceRuns:
         lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
         own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Lock())
         share = self.sandbox.take_share(user)
-        async with own, share, self._enter(user, lock):
+        turn = hold_lock(lock, user.tell, "It waits for another program in this room.")
+        async with own, share, turn:
             await check()
             folder = self._use_folder(caller.room_id)
             _, base = await self.workspaces.read_tree(caller.room_id)
@@ -165,13 +167,6 @@ class WorkspaceRuns:
         except OSError as error:
             await finish(_discard(folder))  # what is written fills the disk
             raise write_error(error) from error
-
-    @contextlib.asynccontextmanager
-    async def _enter(self, user: SandboxUser, lock: asyncio.Lock) -> AsyncIterator[None]:
-        if lock.locked():
-            user.tell("It waits for another program in this room.")
-        async with lock:
-            yield
 
     def _use_folder(self, room_id: str) -> Folder:
         folder = self._folders.get(room_id)
