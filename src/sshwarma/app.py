@@ -239,7 +239,7 @@ class App:
         runs = await stack.enter_async_context(WorkspaceRuns.open(world, settings))
         hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
         providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, VerbToolProvider())
-        providers[server_records.MCP_PROVIDER] = RenderedResults(runs.workspaces, world, hub)
+        providers[server_records.MCP_PROVIDER] = RenderedResults(runs.workspaces, hub)
         tools = Tools(world, providers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)

@@ -220,7 +220,7 @@ async def test_plan_of_a_call_has_the_defaults_of_its_tool(kit: Kit, alice: Some
     await kit.install({"tool_id": "n9:search", **html}, server={}, pages=("a.html",))
     tool = await kit.connect({"type": "object", "properties": {"path": {"default": "out.txt"}}})
     none: Any = None  # a page is not looked up in the files of a room
-    result = await add_render_plan(none, kit.world, alice.caller, tool, {}, ToolResult("hi"), "hi")
+    result = await add_render_plan(none, alice.caller, tool, {}, ToolResult("hi"), "hi")
     assert result.render_plan == {
         "renderer": "html",
         "config": {"artifact": "a.html", "data": "out.txt"},

@@ -22,12 +22,10 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.overrides import Override, read_tool_override
 from sshwarma.world.reader import Hint
 from sshwarma.world.things import Thing
-from sshwarma.world.world import World
 
 
 async def add_render_plan(
     workspaces: Workspaces,
-    world: World,
     caller: Caller,
     tool: Thing,
     arguments: dict[str, Any],
@@ -46,7 +44,7 @@ async def add_render_plan(
         _, tree = workspaces.get_active(conn, caller.room_id)
         return found, tree
 
-    decided, files = await world.store.read(read)
+    decided, files = await caller.world.store.read(read)
     if decided.renderer is None or result.is_error:
         return result
     renderer: Any = decided.renderer
@@ -65,10 +63,9 @@ async def add_render_plan(
 class RenderedResults(ToolProvider):
     """A provider of MCP servers, with render plans for tools that have renderers."""
 
-    def __init__(self, workspaces: Workspaces, world: World, provider: ToolProvider) -> None:
+    def __init__(self, workspaces: Workspaces, provider: ToolProvider) -> None:
         """Let a provider carry out the tools."""
         self._workspaces = workspaces
-        self._world = world
         self._provider = provider
 
     @property
@@ -88,6 +85,4 @@ class RenderedResults(ToolProvider):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         result = await self._provider.run(caller, tool, arguments)
         returned = result.text if result.structured is None else result.structured
-        return await add_render_plan(
-            self._workspaces, self._world, caller, tool, arguments, result, returned
-        )
+        return await add_render_plan(self._workspaces, caller, tool, arguments, result, returned)

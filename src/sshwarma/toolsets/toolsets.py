@@ -372,7 +372,7 @@ class Toolsets(ToolProvider):
             return make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
         result = read_result(answer, files)
         result = await add_render_plan(  # with the files that it left
-            self._runs.workspaces, self._world, caller, tool, arguments, result, result.structured,
+            self._runs.workspaces, caller, tool, arguments, result, result.structured
         )  # fmt: skip
         steps += read_steps(answer)
         steps += [("snapshot made", saved_at), ("render plan made", now_ms())]
