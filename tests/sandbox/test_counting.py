@@ -143,7 +143,7 @@ async def test_program_that_cannot_be_stopped_is_ended(
 
 def test_sandbox_that_is_being_made_is_not_measured() -> None:
     """Its first process still sees the files and processes of the machine."""
-    assert watch.find_excess(os.getpid()) == ""
+    assert watch.find_excess(os.getpid(), None) == ""
 
 
 async def test_limits_hold_from_the_first_look(

@@ -333,5 +333,5 @@ def test_filter_is_whole_for_each_machine() -> None:
 async def test_processes_that_end_meanwhile_are_no_error() -> None:
     process = await asyncio.create_subprocess_exec("/bin/true")
     await process.wait()
-    assert watch.find_excess(process.pid) == ""
+    assert watch.find_excess(process.pid, None) == ""
     assert watch.find_folder_excess(Path("/nowhere")) == ""

@@ -59,11 +59,15 @@ _UNREADABLE: Final = "it made a folder that cannot be read"
 _SIZE_EXCESS: Final = with_limit("its files became too large", f"{MAX_WORKSPACE_BYTES // MIB} MiB")
 
 
-def find_excess(init: int, folder: Path | None = None) -> str:
+def find_excess(init: int, folder: Path | None) -> str:
     """Return which limit the processes of a sandbox have passed, as a clause, or "".
 
-    Memory that several share is counted once, where the kernel says how much that is. Of `folder`,
-    files that are open and have no name any more count here, and its disk must not become full.
+    Memory that several share is counted once, where the kernel says how much that is.
+
+    Args:
+        init: the first process.
+        folder: the workspace; None if it is in memory. Its open files that have no name any more
+            count here, and its disk must not become full.
     """
     if folder is not None and shutil.disk_usage(folder).free < MIN_SANDBOX_FREE_BYTES:
         return "the disk of the server is nearly full"

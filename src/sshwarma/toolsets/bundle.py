@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -78,17 +78,13 @@ class Bundle:
     entrypoints: Mapping[str, Entrypoint]
     lines: ManifestLines
 
-    def find_line(self, problem: str) -> int | None:
-        """Return the line of the manifest for a problem, which begins with its place."""
-        return self.lines.find(problem)
-
     def describe_problem(self, problem: str) -> str:
         """Return a problem of the manifest with its file and line, as a clause.
 
         Args:
             problem: which begins with the place that it is about, such as `tools[2].name: …`.
         """
-        return f"{MANIFEST_PATH}: {add_line(problem, self.find_line(problem))}"
+        return f"{MANIFEST_PATH}: {add_line(problem, self.lines.find(problem))}"
 
     @property
     def hashes(self) -> dict[str, str]:
@@ -128,7 +124,7 @@ def read_bundle(files: Mapping[str, bytes]) -> Bundle:
     ]
     lines = ManifestLines(files[MANIFEST_PATH])
     if problems:
-        raise problems_error(MANIFEST_PATH, problems, lines.find)
+        raise problems_error(problems, lines.find)
     described = tuple(
         BundleFile(
             path, find_kind(path, artifacts), hashlib.sha256(content).hexdigest(), len(content)
@@ -138,7 +134,7 @@ def read_bundle(files: Mapping[str, bytes]) -> Bundle:
     return Bundle(manifest, described, dict(files), entrypoints, lines)
 
 
-def find_kind(path: str, artifacts: Mapping[str, str] | frozenset[str] = frozenset()) -> FileKind:
+def find_kind(path: str, artifacts: Container[str]) -> FileKind:
     """Return the kind of a file by its path.
 
     Args:

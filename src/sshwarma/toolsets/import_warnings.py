@@ -44,7 +44,7 @@ def describe_unreadable(bundle: Bundle, reason: str) -> str:
     index = next((n for n, tool in enumerate(bundle.manifest.tools) if tool.id == name), None)
     if not colon or index is None:
         return f"The tools of {bundle.manifest.id} cannot be read: {reason}."
-    line = bundle.find_line(f"tools[{index}].entrypoint")
+    line = bundle.lines.find(f"tools[{index}].entrypoint")
     where = f"{MANIFEST_PATH}, line {line}" if line is not None else MANIFEST_PATH
     return f"tools[{index}].entrypoint ({where}), the tool {name}, cannot be read: {text}."
 

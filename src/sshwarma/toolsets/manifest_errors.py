@@ -14,6 +14,7 @@ from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.settings.errors import describe_value_error
+from sshwarma.toolsets.archive import MANIFEST_PATH
 from sshwarma.world.errors import Conflict, Invalid
 
 _SECRET_FIELDS: Final = frozenset({"env", "headers", "args", "url", "command"})
@@ -44,14 +45,13 @@ def format_place(path: Sequence[str | int]) -> str:
 
 
 def problems_error(
-    name: str, problems: Iterable[str], find_line: Callable[[str], int | None] | None = None
+    problems: Iterable[str], find_line: Callable[[str], int | None] | None
 ) -> InvalidManifest:
     """Return the refusal of a manifest, with its first problems.
 
     The others are not described: there may be thousands, each compared with all known names.
 
     Args:
-        name: of the file.
         problems: each with the place that it is about, as `format_place` writes it, at its start.
         find_line: finds the line of a problem; None where there is no file.
     """
@@ -59,7 +59,8 @@ def problems_error(
     if find_line is not None:
         shown = [add_line(problem, find_line(problem)) for problem in shown]
     text = "; ".join(shown[:MAX_SHOWN_PROBLEMS])
-    return InvalidManifest(f"{name}: {text}{'; and more' * (len(shown) > MAX_SHOWN_PROBLEMS)}.")
+    more = "; and more" if len(shown) > MAX_SHOWN_PROBLEMS else ""
+    return InvalidManifest(f"{MANIFEST_PATH}: {text}{more}.")
 
 
 def add_line(problem: str, number: int | None) -> str:

@@ -64,7 +64,7 @@ def check_manifest(
         manifest = ToolsetManifest.model_validate(dict(value))
     except ValidationError as error:
         described = describe_problems(error, ToolsetManifest)
-        raise problems_error(MANIFEST_PATH, described, find_line) from None
+        raise problems_error(described, find_line) from None
     problems = chain(
         _find_repeated(manifest),
         _find_unknown_targets(manifest),
@@ -72,7 +72,7 @@ def check_manifest(
     )
     first = next(problems, None)
     if first is not None:
-        raise problems_error(MANIFEST_PATH, chain([first], problems), find_line)
+        raise problems_error(chain([first], problems), find_line)
     return manifest
 
 

@@ -24,7 +24,7 @@ _MAX_URL_CHARACTERS: Final = 2_048
 """Maximum of an address: what browsers and proxies take."""
 
 
-def check_target(key: str, value: Any, files: Mapping[str, Entry] | None = None) -> tuple[Any, str]:
+def check_target(key: str, value: Any, files: Mapping[str, Entry] | None) -> tuple[Any, str]:
     """Return what a key of a configuration names, and what is wrong with it.
 
     Args:
