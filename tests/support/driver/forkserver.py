@@ -56,6 +56,7 @@ AT_START = (
     "sshwarma.admin.running_worlds",
     "sshwarma.app",
     "sshwarma.cli.server_process",
+    "sshwarma.common.library_search",
     "sshwarma.settings.logs",
     "uvicorn.lifespan.off",
     "uvloop",
