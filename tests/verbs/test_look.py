@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Engine, event, update
 
 from sshwarma.common.units import HOUR_MS
 from sshwarma.verbs.views import draw_result
@@ -165,3 +165,28 @@ async def test_help_names_the_context_of_new_rooms(alice: Someone) -> None:
         assert "The context defaults is what new rooms begin with" in await shown(
             alice, f"/help {verb}"
         )
+
+
+async def test_look_reads_no_more_in_a_world_of_many_rooms(alice: Someone) -> None:
+    """It read every room, and the members of each."""
+    await do(alice, "/portal north lobby")
+    asked: list[str] = []
+
+    async def count_queries() -> int:
+        alice.world.version += 1  # as any change of structure does
+        asked.clear()
+        await do(alice, "/look")
+        return len(asked)
+
+    def note(*said: Any) -> None:
+        asked.append(said[2])
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        few = await count_queries()
+        for number in range(20):
+            await do(alice, f"/create room-{number}")
+        many = await count_queries()
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert 0 < many <= few

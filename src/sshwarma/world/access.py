@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -196,12 +196,20 @@ def read_members(conn: Connection, room_id: str) -> dict[str, Member]:
     query = select(room_members).where(
         room_members.c.room_id == room_id, room_members.c.deleted_at.is_(None)
     )
-    return {
-        row.agent_id: Member(
-            row.agent_id, row.role, row.muted_until, row.banned_until, row.reason or ""
-        )
-        for row in conn.execute(query)
-    }
+    return {row.agent_id: _member_from_row(row) for row in conn.execute(query)}
+
+
+def read_all_members(conn: Connection) -> dict[str, dict[str, Member]]:
+    """Return the members, mutes and bans of all rooms, by room and agent id."""
+    members: dict[str, dict[str, Member]] = {}
+    query = select(room_members).where(room_members.c.deleted_at.is_(None))
+    for row in conn.execute(query):
+        members.setdefault(row.room_id, {})[row.agent_id] = _member_from_row(row)
+    return members
+
+
+def _member_from_row(row: Any) -> Member:
+    return Member(row.agent_id, row.role, row.muted_until, row.banned_until, row.reason or "")
 
 
 def set_member(

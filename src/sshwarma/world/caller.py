@@ -224,7 +224,7 @@ class Caller:
     async def visible_exits(self, room: Room) -> tuple[Exit, ...]:
         """Return a room's exits, without those to rooms the caller may not know of."""
         now = now_ms()
-        rooms = await self.world.rooms_by_id()
+        rooms = await self.world.rooms_behind(room)
         return tuple(
             way
             for way in room.exits

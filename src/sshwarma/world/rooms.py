@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
@@ -94,10 +94,21 @@ def read_rooms(conn: Connection) -> list[Room]:
         *things.read_children(conn, "rooms", "room"),
         things.get_live_thing(conn, HOME_ID),
     ]
+    members = access.read_all_members(conn)  # at once: there may be thousands of rooms
     return [
-        _room_without_bag(conn, thing)
+        _room_without_bag(thing, members.get(thing.id, {}))
         for thing in sorted(room_things, key=lambda thing: thing.name)
     ]
+
+
+def read_rooms_by_id(conn: Connection, ids: Iterable[str]) -> dict[str, Room]:
+    """Return those of some rooms that are live; without their bags and exits."""
+    found = (things.get_thing(conn, room_id) for room_id in ids)
+    return {
+        thing.id: _room_without_bag(thing, access.read_members(conn, thing.id))
+        for thing in found
+        if thing is not None and thing.kind == "room" and thing.deleted_at is None
+    }
 
 
 def count_rooms(conn: Connection) -> int:
@@ -239,7 +250,7 @@ def _room_from_thing(conn: Connection, thing: Thing) -> Room:
             )
         ).scalar_one()
     return replace(
-        _room_without_bag(conn, thing),
+        _room_without_bag(thing, access.read_members(conn, thing.id)),
         exits=exits.read_exits(conn, thing.id),
         bag=tuple(bag),
         bag_size=size,
@@ -269,9 +280,8 @@ def parse_room(thing: Thing, members: Mapping[str, Member]) -> Room:
     )
 
 
-def _room_without_bag(conn: Connection, thing: Thing) -> Room:
+def _room_without_bag(thing: Thing, members: Mapping[str, Member]) -> Room:
     """Return a room without its bag and exits; a private one if it cannot be read."""
-    members = access.read_members(conn, thing.id)
     try:
         return parse_room(thing, members)
     except UnreadableError as error:

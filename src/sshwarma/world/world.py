@@ -163,6 +163,15 @@ class World:
         """Every live room by its id, without bags and exits; ordered by name."""
         return await self.memoized("rooms", _read_rooms_by_id)
 
+    async def rooms_behind(self, room: Room) -> Mapping[str, Room]:
+        """The live rooms to which a room has exits, by id, without bags and exits."""
+        ids = frozenset(way.to_id for way in room.exits)
+        if not ids:
+            return {}
+        return await self.memoized(
+            ("rooms behind", ids), lambda conn: rooms.read_rooms_by_id(conn, ids)
+        )
+
     async def find_room(self, name: str) -> Room:
         """Return the live room with that name.
 
