@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
+
+import pytest
 
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.views import draw_result
+from sshwarma.world.errors import RateLimited
 from support.people import Someone, do, refused
 
 
@@ -39,3 +43,17 @@ async def test_binary_file_that_is_shown_names_the_command_that_saves_it(bob: So
         typed = shlex.split(said.partition("ssh HOST ")[2].partition(" > FILE")[0])
         found = await do(bob, " ".join(["/file show", *typed[0].split(" ")[2:]]))
         assert (len(typed), found.path) == (1, path)
+
+
+async def test_versions_count_as_bytes_that_are_stored(bob: Someone) -> None:
+    """Each names all that it changes: a folder that is moved often fills the disk."""
+    bob.limits = bob.limits.model_copy(update={"files_mib_per_hour": 1})
+    folder = "a" * 200
+    for number in range(20):
+        await do(bob, f"/file put {folder}/{'b' * 200}{number} = x")
+    names = itertools.cycle(("c" * 200, folder))
+    moved = folder
+    with pytest.raises(RateLimited, match="at most 1 MiB of files in an hour"):
+        for target in itertools.islice(names, 60):
+            await do(bob, f"/file mv {moved} {target}")
+            moved = target

@@ -282,6 +282,31 @@ def test_nobody_who_may_allow_it_is_a_denial_at_once(ann: Person) -> None:
     assert "needs the approval of a person with the build right, and none is in" in said
 
 
+def test_number_of_a_private_room_is_unknown_to_who_may_not_enter(
+    house: Server, ann: Person, name: Any
+) -> None:
+    bob, room = house.person(name("bob")), ann.json("files")["room"]
+    ann.does("room private")
+    screen = ann.sit(room=room)
+    screen.enter("@qwen run ls")
+    wait_until(lambda: ann.json("approvals")["waiting"])
+    (waiting,) = ann.json("approvals")["waiting"]
+    for verb in ("allow", "deny"):
+        refused = bob.run(f"{verb} {waiting['number']}")
+        unknown = bob.run(f"{verb} 999999")
+        assert refused.status == unknown.status == 1
+        assert refused.err == unknown.err.replace("999999", str(waiting["number"]))
+    ann.does(f"deny {waiting['number']}")
+
+
+def test_token_runs_commands_only_with_the_scope_of_approvals(house: Server, ann: Person) -> None:
+    room = ann.json("files")["room"]
+    for scope, status in (("act", 403), ("build", 403), ("approve", 200)):
+        token = house.operate("token_new", name=ann.name, scope=scope)["token"]
+        got, answer = Api(house, token, room).run("shell", command="echo hi")
+        assert got == status, answer
+
+
 def test_who_may_not_build_cannot_allow(house: Server, ann: Person, name: Any) -> None:
     bob = house.person(name("bob"))
     room = ann.json("files")["room"]

@@ -7,7 +7,6 @@ answers for a model, and no model, script or token that is not meant for it can 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,9 +23,9 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
-from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.valid_wait import CheckOfCall, wait_while_valid
+from sshwarma.tools.written_arguments import write_arguments
 from sshwarma.world import calls, rows, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
@@ -145,10 +144,7 @@ class Approvals:
         """
         waiting = self._waiting.get(number)
         if waiting is None or waiting.answer.done():
-            raise NotFound(
-                f"No call with the number {number} waits for an approval.",
-                hint=next_call("{} lists those that do.", "approvals"),
-            )
+            raise unknown_question_error(number)
         return waiting
 
     def has_taken_a_place(self, waiting: WaitingApproval) -> bool:
@@ -343,6 +339,14 @@ class Approvals:
         return f"{tool} was not run: {name} denied it{because}."
 
 
+def unknown_question_error(number: int) -> NotFound:
+    """Return the refusal of a number that no question has."""
+    return NotFound(
+        f"No call with the number {number} waits for an approval.",
+        hint=next_call("{} lists those that do.", "approvals"),
+    )
+
+
 def _find_person(caller: Caller) -> str:
     return caller.person_id or caller.agent.id
 
@@ -364,21 +368,6 @@ def _is_approved_by_caller(caller: Caller, room: Room) -> bool:
     is_direct = stack is None or (not stack.is_nested and stack.turn_id is None)
     is_person = is_direct and caller.scope.allows(TokenScope.APPROVE)
     return is_person and may_approve(caller.agent, room)
-
-
-def write_arguments(arguments: Mapping[str, Any]) -> str:
-    """Return arguments for people to read before they allow a call: all of each."""
-    lines = []
-    for name, value in arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        first, *rest = text.split("\n")
-        lines += [f"{_write_name(name)}: {first}", *(f"    {more}" for more in rest)]
-    return "\n".join(lines) or "without arguments"
-
-
-def _write_name(name: str) -> str:
-    """Return the name of an argument as one line, which no other can look like."""
-    return escape_lines(name).replace("\n", "\\n")
 
 
 def shorten_reason(text: str) -> str:

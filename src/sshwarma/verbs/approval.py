@@ -17,8 +17,9 @@ from sshwarma.tools.approvals import (
     WaitingApproval,
     may_approve,
     shorten_reason,
-    write_arguments,
+    unknown_question_error,
 )
+from sshwarma.tools.written_arguments import write_arguments
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.log_rows import cut_long_text
 from sshwarma.verbs.question_row import draw_arguments
@@ -27,6 +28,7 @@ from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, NotFound
+from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import next_call
 from sshwarma.world.world import World
 
@@ -206,7 +208,8 @@ async def _find_waiting(caller: Caller, number: int | None, verb_name: str) -> W
     """Return the call that is meant by a verb, if the caller may answer for its room.
 
     Raises:
-        NotFound: if none waits, or several do and no number is given.
+        NotFound: if none waits in a room that the caller may know of, or several do and no number
+            is given.
         Forbidden: if the caller is no person, or lacks the right.
     """
     approvals = services_of(caller).tools.approvals
@@ -221,6 +224,8 @@ async def _find_waiting(caller: Caller, number: int | None, verb_name: str) -> W
         number = here[0].number
     waiting = approvals.find(number)
     room = await caller.with_room(waiting.room_id).room()
+    if not caller.may_know_of(room, now_ms()):  # numbers are small: anybody could try all
+        raise unknown_question_error(number)
     if caller.agent.kind != "person" or caller.call_stack is not None:
         raise Forbidden("Only a person can answer for an approval, and no script.")
     await caller.with_room(room.id).require(Right.BUILD, room)

@@ -36,7 +36,7 @@ from sshwarma.verbs.views import view
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.runs import RunFiles, describe_files, sandbox_user
 from sshwarma.workspaces.tree import list_folders
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable, too_long_error, unknown_name_error
 from sshwarma.world.reader import next_call
@@ -142,6 +142,7 @@ async def shell(
     cwd = await _find_folder(caller, cwd)
     if _is_in_a_call(caller):  # people stop the call
         return await _run(caller, command, cwd, timeout)
+    caller.require_scope(TokenScope.APPROVE)  # a program is asked, as it calls the tool
     shown = f"`{shorten_text(command)}`"
     begin = caller.world.open_requests.begin
     with begin(caller.agent.id, room_id=caller.room_id, work=shown) as request:

@@ -44,6 +44,9 @@ from sshwarma.world.pending_upload import PendingUpload
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
+ENTRY_BYTES: Final = 200
+"""Bytes that an entry of a version takes in the database, besides its path, twice."""
+
 MAX_CACHED_ENTRIES: Final = 100_000
 """Entries of all cached trees together; a full workspace has a tenth of them."""
 
@@ -216,9 +219,13 @@ class Workspaces:
         `notice` is the notice in the room, of the changes: "changed plan.md". A change by a call of
         a tool has none, because its row is there, and belongs to the call, also as its source.
 
+        What the version itself takes, its rows, counts for the agent as bytes that it stores.
+
         Raises:
             Conflict: if nothing changes, or the workspace would become too large.
+            RateLimited: if the agent has stored too much in the last hour.
         """
+        caller.charge_file_volume(0)
         stack = caller.call_stack
         call_id = stack.row_id if stack is not None else None
         turn_id = stack.turn_id if stack is not None else None
@@ -240,7 +247,11 @@ class Workspaces:
                 caller.append_notice(tx, notice(changed.changes))
             return changed
 
-        return await caller.change(work)
+        changed = await caller.change(work)
+        limit = caller.limits.files_mib_per_hour
+        size = sum(ENTRY_BYTES + 2 * len(path) for path in changed.changes)
+        self._world.file_volume.charge(caller.agent.id, size, limit)
+        return changed
 
     def change_in(
         self,
