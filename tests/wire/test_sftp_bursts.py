@@ -358,6 +358,19 @@ def test_hour_of_files_is_counted(serve: Callable[..., Server], tmp_path: Path) 
     assert names(ann, "lobby") == ["one"]
 
 
+async def test_file_that_is_never_closed_counts(serve: Callable[..., Server]) -> None:
+    """Else connections of one person could fill the disk by files on their way."""
+    server = serve(limits__files_mib_per_hour=2)
+    ann = server.person("ann")
+    async with connected(ann) as client:
+        first = await client.open("rooms/lobby/workspace/first", "wb")
+        await first.write(bytes(1_500_000))
+        second = await client.open("rooms/lobby/workspace/second", "wb")
+        with pytest.raises(asyncssh.SFTPError, match="at most 2 MiB of files in an hour"):
+            await second.write(bytes(1_500_000))
+            await second.close()
+
+
 async def test_gc_keeps_what_a_burst_needs(server: Server, ann: Person) -> None:
     top = "rooms/lobby/workspace"
     async with connected(ann) as client:

@@ -53,6 +53,7 @@ class WorkingFile:
         self.is_changed = present is None
         self.failure = ""
         self.opened_at = int(time.time())
+        self.charged = 0  # bytes that count for who writes it
         self._threads = 0  # that work on the scratch file
         self._is_closed = False
         self.handles = 0

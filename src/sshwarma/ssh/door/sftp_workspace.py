@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from typing import Final
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import (
@@ -17,6 +18,7 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_ENTRIES,
 )
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.units import MIB
 from sshwarma.git.names import is_git_name
 from sshwarma.ssh.door.sftp_shown import ShownFiles
 from sshwarma.ssh.door.sftp_working import WorkingFile
@@ -30,6 +32,9 @@ from sshwarma.workspaces.tree import (
 from sshwarma.workspaces.workspace import Workspaces, check_file_size
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, WorldError
+
+CHARGED_BYTES: Final = MIB
+"""Bytes by which a file grows until they are counted; the rest is, when it is closed."""
 
 
 @contextlib.contextmanager
@@ -108,6 +113,7 @@ class RoomFiles(ShownFiles):
         """
         with _failing(working):
             self._check_growth(working, offset + len(data))
+            await self._charge(working, offset + len(data))
             await working.write(offset, data)
         self._burst.touch()
 
@@ -119,6 +125,7 @@ class RoomFiles(ShownFiles):
         """
         with _failing(working):
             self._check_growth(working, size)
+            await self._charge(working, size)
             await working.truncate(size)
         self._burst.touch()
 
@@ -137,7 +144,7 @@ class RoomFiles(ShownFiles):
                 return
             if working.failure:
                 raise Conflict(f"{shorten_name(path)} was not stored: {working.failure}")
-            caller.charge_file_volume(working.size)
+            caller.charge_file_volume(max(0, working.size - working.charged))
             entry = await working.store()
         except WorldError:
             self._show(path)
@@ -309,6 +316,16 @@ class RoomFiles(ShownFiles):
     def _check_count(self) -> None:
         if len(self._index) >= MAX_WORKSPACE_ENTRIES:
             raise Conflict(f"A workspace has at most {MAX_WORKSPACE_ENTRIES:,} files.")
+
+    async def _charge(self, working: WorkingFile, size: int) -> None:
+        """Count what a file grows by, whether it is kept or not.
+
+        Raises:
+            WorldError: if the agent has stored too much in the last hour, or may not write.
+        """
+        if size - working.charged >= CHARGED_BYTES:
+            (await self._find_caller()).charge_file_volume(size - working.charged)
+            working.charged = size
 
     def _check_growth(self, working: WorkingFile, size: int) -> None:
         if working.failure:
