@@ -1065,7 +1065,7 @@ MAX_GIT_SESSIONS_PER_AGENT: Final = 2
 GIT_WAIT_SECONDS: Final = 30.0
 """Seconds that a clone, fetch or push waits for a place: a client shows nothing meanwhile."""
 
-GIT_IDLE_SECONDS: Final = 300.0
+GIT_IDLE_SECONDS: Final = 60.0
 """Seconds in which a client of git must send or read something: it keeps a place from others."""
 
 GIT_TIMEOUT_SECONDS: Final = float(HOUR_SECONDS)
