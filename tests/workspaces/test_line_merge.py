@@ -49,6 +49,22 @@ def test_changes_at_both_ends_are_both_in(
     assert found in (f"{head}\n{kept}{tail}".encode(), None)
 
 
+@given(base=LINES, data=st.data())
+def test_no_new_line_of_a_side_is_lost(base: str, data: st.DataObject) -> None:
+    sides = []
+    for name in ("ours", "theirs"):
+        lines = base.splitlines(keepends=True)
+        for number in range(data.draw(st.integers(0, 3))):
+            place = data.draw(st.integers(0, len(lines)))
+            removed = data.draw(st.integers(0, 2))
+            lines[place : place + removed] = [f"{name} {number}\n"]
+        sides.append("".join(lines))
+    merged = merge_texts(base.encode(), *(side.encode() for side in sides))
+    if merged is not None:
+        made = {line for side in sides for line in side.splitlines() if line[0:1] in ("o", "t")}
+        assert made <= set(merged.decode().splitlines())
+
+
 @pytest.mark.parametrize("odd", [b"\0", b"\xff\xfe", b"x\n" * 6_000, b"x" * (2 << 20)])
 def test_bytes_and_large_texts_are_not_merged(odd: bytes) -> None:
     assert merge_texts(b"a\n", odd, b"b\n") is None

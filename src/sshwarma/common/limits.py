@@ -1006,14 +1006,14 @@ MAX_MATCH_CONTEXT_LINES: Final = 10
 """Lines shown before and after each line that is found: of more, the file itself is read."""
 
 MAX_COMPARED_LINES: Final = 20_000
-"""Lines of each side of a comparison: a longer one takes seconds."""
+"""Lines of each side of a comparison, which takes up to 0.3 s: the time grows with the square."""
 
 MAX_MERGED_LINES: Final = 5_000
-"""Lines of a text that two sides have changed and that is merged by lines: more take seconds, and
-both texts are kept."""
+"""Lines of a text that two sides have changed and that is merged by lines, in up to 0.1 s: both
+texts are kept if there are more."""
 
 MAX_MERGED_FILES: Final = 50
-"""Files that one change compares to merge their lines: each takes up to 0.2 s. Both texts of
+"""Files that one change compares to merge their lines: each takes up to 0.1 s. Both texts of
 others are kept."""
 
 MAX_COMPARED_BYTES: Final = MIB

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import shlex
 import time
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_DIFF_LINES
+from sshwarma.common.line_diff import format_unified_diff
 from sshwarma.common.shorten import count_rest
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.hub import Hub, ServerStatus
@@ -360,7 +360,7 @@ def _diff_declarations(tool: Thing) -> list[str]:
         return []
     old_lines = _declaration_lines({**tool.metadata, "description": tool.description})
     new_lines = _declaration_lines(declaration)
-    lines = list(difflib.unified_diff(old_lines, new_lines, lineterm="", n=1))[2:]
+    lines = list(format_unified_diff(old_lines, new_lines, context=1))
     if len(lines) > MAX_DIFF_LINES:
         lines[MAX_DIFF_LINES:] = [f"… {len(lines) - MAX_DIFF_LINES} more lines"]
     return lines

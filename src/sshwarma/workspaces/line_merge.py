@@ -6,11 +6,11 @@ package for it, merge3, has a licence that this program could not be given away 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sshwarma.common.limits import MAX_COMPARED_BYTES, MAX_MERGED_LINES
+from sshwarma.common.line_diff import list_line_changes
 from sshwarma.workspaces.text_diff import decode_file
 
 
@@ -27,7 +27,7 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     """Return a text with the changes of both sides; None if there is no such text.
 
     That is so if one of the three is no text or too large, or both changed the same lines, or
-    lines that touch. Takes up to 0.2 s: call it in a thread.
+    lines that touch. Takes up to 0.1 s: call it in a thread.
     """
     sides = (base, ours, theirs)
     if max(map(len, sides)) > MAX_COMPARED_BYTES:
@@ -62,8 +62,6 @@ def _merge_lines(
 
 
 def _list_replacements(base: Sequence[str], side: Sequence[str]) -> Iterator[_Replacement]:
-    for kind, start, end, new_start, new_end in difflib.SequenceMatcher(
-        None, base, side
-    ).get_opcodes():
-        if kind != "equal":
-            yield _Replacement(start, end, tuple(side[new_start:new_end]))
+    for change in list_line_changes(base, side):
+        lines = tuple(side[change.new_start : change.new_end])
+        yield _Replacement(change.start, change.end, lines)

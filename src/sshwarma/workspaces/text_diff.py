@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
-from itertools import islice
 
 from sshwarma.common.limits import MAX_COMPARED_BYTES, MAX_COMPARED_LINES, MAX_SHOWN_DIFF_LINES
+from sshwarma.common.line_diff import format_unified_diff
 from sshwarma.common.shorten import count_rest
 
 
@@ -29,7 +28,7 @@ def decode_file(data: bytes) -> str | None:
 
 
 def compare_contents(old: bytes, new: bytes) -> TextDiff:
-    """Compare two contents line by line. Takes up to 0.2 s: call it in a thread."""
+    """Compare two contents line by line. Takes up to 0.3 s: call it in a thread."""
     if max(len(old), len(new)) > MAX_COMPARED_BYTES:
         return TextDiff("", f"More than {MAX_COMPARED_BYTES:,} bytes are not compared.")
     old_text, new_text = decode_file(old), decode_file(new)
@@ -38,8 +37,7 @@ def compare_contents(old: bytes, new: bytes) -> TextDiff:
     old_lines, new_lines = _split_lines(old_text), _split_lines(new_text)
     if max(len(old_lines), len(new_lines)) > MAX_COMPARED_LINES:
         return TextDiff("", f"More than {MAX_COMPARED_LINES:,} lines are not compared.")
-    found = difflib.unified_diff(old_lines, new_lines, n=3, lineterm="")
-    lines = list(islice(found, 2, None))  # the first two name files
+    lines = list(format_unified_diff(old_lines, new_lines, context=3))
     shown = lines[:MAX_SHOWN_DIFF_LINES]
     return TextDiff("\n".join(shown), count_rest(len(lines) - len(shown), "line"))
 
