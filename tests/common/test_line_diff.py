@@ -53,7 +53,7 @@ def patch(old: Sequence[str], diff: Iterable[str]) -> list[str]:
 
 
 def count_common_lines(old: Sequence[str], new: Sequence[str]) -> int:
-    """Return the length of a longest common subsequence, by the table of the textbook."""
+    """Return the length of a longest common subsequence, by the textbook."""
     row = [0] * (len(new) + 1)
     for line in old:
         before = row

@@ -16,6 +16,7 @@ import pytest
 from sshwarma.sandbox.host import SandboxUser
 from sshwarma.workspaces import blobs as blobs_module
 from sshwarma.workspaces import folder as folder_module
+from sshwarma.workspaces import keep_both
 from sshwarma.workspaces import workspace as workspace_module
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
@@ -194,6 +195,29 @@ async def test_too_many_files_for_the_room_are_a_clause(
 
     _, kept = await runs.run(alice.caller, work, allow)
     assert kept.problem.endswith("this would be 2")
+
+
+async def test_files_of_a_run_are_merged_once_and_not_on_the_event_loop(
+    alice: Someone, files: Workspaces, runs: WorkspaceRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merging_threads: list[int] = []
+
+    def merge(*args: Any) -> keep_both.KeptBoth:
+        merging_threads.append(threading.get_ident())
+        return merge_keeping_both(*args)
+
+    merge_keeping_both = keep_both.merge_keeping_both
+    monkeypatch.setattr(keep_both, "merge_keeping_both", merge)
+
+    async def work(folder: Path) -> None:
+        (folder / "a").write_text("of the run")
+        other = make_entry(files, "of somebody else")
+        await files.change(alice.caller, lambda _: {"a": other})
+
+    _, kept = await runs.run(alice.caller, work, allow)
+    assert dict(kept.kept_both) == {"a": "a.from-alice"}
+    assert len(merging_threads) == 1
+    assert threading.get_ident() not in merging_threads
 
 
 async def test_one_run_of_each_person_waits_for_a_room(

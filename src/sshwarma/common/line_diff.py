@@ -86,7 +86,7 @@ def _format_hunk(
 
 
 def _format_range(start: int, end: int) -> str:
-    """Return the lines of a side in a hunk's head; an empty range names the line before it."""
+    """Return the lines of a side in a hunk's head; none are named by the line before."""
     if end - start == 1:
         return str(end)
     return f"{start + 1 if end > start else start},{end - start}"

@@ -8,9 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from itertools import islice
+from typing import Final, Self
 
-from sshwarma.common.limits import MAX_COMPARED_BYTES, MAX_MERGED_FILES, MAX_PATH_PART_BYTES
+from sshwarma.common.limits import (
+    MAX_COMPARED_BYTES,
+    MAX_MERGED_FILES,
+    MAX_PATH_PART_BYTES,
+    MAX_WORKSPACE_ENTRIES,
+)
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.line_merge import merge_texts
 from sshwarma.workspaces.paths import find_path_problem, list_parents
@@ -22,6 +28,9 @@ from sshwarma.workspaces.tree import (
     list_folders,
     merge_trees,
 )
+
+_LONGEST_NUMBER: Final = 10 * MAX_WORKSPACE_ENTRIES
+"""A number with as many digits as any that a name needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,9 @@ def merge_keeping_both(
     theirs = {path: change.entry for path, change in made.items() if change.entry is not None}
     merged = merge_trees(base, present, theirs)
     changes = dict(merged.changes)
+    if not merged.conflicts:
+        return KeptBoth(changes, {})
+    names = _FreeNames(apply_changes(present, changes), who)
     kept: dict[str, str] = {}
     joined: list[str] = []
     for path in merged.conflicts:
@@ -83,12 +95,63 @@ def merge_keeping_both(
             kept[path] = ""
         elif lines is not None and present.get(path) == lines.ours:
             changes[path] = lines.entry
+            names.add(path, lines.entry)
             joined.append(path)
         elif not entry.is_folder:
-            name = _find_free_path(apply_changes(present, changes), path, entry, who)
+            name = names.find(path, entry)
             changes[name] = entry
+            names.add(name, entry)
             kept[path] = name
     return KeptBoth(changes, kept, tuple(joined))
+
+
+class _FreeNames:
+    """Free names beside other paths of a tree, to which what gets one is added.
+
+    No name is tried again for each of many conflicts, so that the work grows with their number.
+    """
+
+    def __init__(self, tree: dict[str, Entry], who: str) -> None:
+        self._tree = tree
+        self._who = who
+        self._folders = list_folders(tree)
+        self._last_numbers: dict[str, int] = {}  # by beginning of the name
+
+    def add(self, path: str, entry: Entry) -> None:
+        """Put a file into the tree."""
+        self._tree[path] = entry
+        self._folders.update(list_parents(path))
+
+    def find(self, path: str, entry: Entry) -> str:
+        """Return a path beside another that is free, or has the content already."""
+        stem = next(filter(self._is_file, list_parents(path)), path)
+        number = 1
+        while True:
+            beginning, found = self._make_name(path, stem, number)
+            if self._tree.get(found) == entry:
+                return found
+            if (
+                found not in self._tree
+                and found not in self._folders
+                and not any(map(self._is_file, list_parents(found)))
+            ):
+                self._last_numbers[beginning] = number
+                return found
+            number = max(number + 1, self._last_numbers.get(beginning, 0))
+
+    def _make_name(self, path: str, stem: str, number: int) -> tuple[str, str]:
+        """Return a name, and that with which all begin that differ from it by the number."""
+        suffix = f".from-{self._who}" if number == 1 else f".from-{self._who}-{number}"
+        found = f"{_cut_name(stem, suffix)}{suffix}{path[len(stem) :]}"
+        if find_path_problem(found):  # too long as a whole: at the top, by its name alone
+            stem = path.rpartition("/")[2]
+            found = f"{_cut_name(stem, suffix)}{suffix}"
+        return _cut_name(stem, f".from-{self._who}-{_LONGEST_NUMBER}"), found
+
+    def _is_file(self, path: str) -> bool:
+        """Return whether a file or link is at a path."""
+        entry = self._tree.get(path)
+        return entry is not None and not entry.is_folder
 
 
 class MergingEdit:
@@ -104,6 +167,7 @@ class MergingEdit:
         self._made = made
         self._who = who
         self._by_lines = by_lines
+        self._merged_tree: Tree | None = None
         self.result = KeptBoth({}, {})
 
     @classmethod
@@ -119,8 +183,10 @@ class MergingEdit:
         return cls(made, who, await _merge_by_lines(blobs, present, made))
 
     def __call__(self, tree: Tree) -> Changes:
-        """Return what to change of a tree."""
-        self.result = merge_keeping_both(tree, self._made, self._who, self._by_lines)
+        """Return what to change of a tree. Takes up to 2 s: call it in a thread."""
+        if tree != self._merged_tree:  # the writer mostly has the tree that was merged before
+            self.result = merge_keeping_both(tree, self._made, self._who, self._by_lines)
+            self._merged_tree = tree
         return self.result.changes
 
 
@@ -143,48 +209,35 @@ async def _merge_by_lines(
         return Entry(blobs.store(found), mode, len(found))
 
     merged: dict[str, MergedLines] = {}
-    compared = 0
-    for path, change in made.items():
-        sides = (change.base, present.get(path), change.entry)
-        files = [side for side in sides if side is not None and side.is_file]
-        if len(files) < len(sides) or len(set(files)) < len(sides):
-            continue
-        if max(file.size for file in files) > MAX_COMPARED_BYTES:
-            continue
-        if compared == MAX_MERGED_FILES:
-            break
-        compared += 1
-        entry = await asyncio.to_thread(merge, *files)
+    for path, base, ours, theirs in await asyncio.to_thread(_list_mergeable, present, made):
+        entry = await asyncio.to_thread(merge, base, ours, theirs)
         if entry is not None:
-            merged[path] = MergedLines(files[1], entry)
+            merged[path] = MergedLines(ours, entry)
     if merged:
         await asyncio.to_thread(blobs.sync)
     return merged
 
 
-def _find_free_path(tree: Tree, path: str, entry: Entry, who: str) -> str:
-    """Return a path beside another that is free, or has the content already."""
-    blocking = next(
-        (above for above in list_parents(path) if (e := tree.get(above)) and not e.is_folder), ""
+def _list_mergeable(
+    present: Tree, made: Mapping[str, PathChange]
+) -> list[tuple[str, Entry, Entry, Entry]]:
+    """Return path, base and both sides of the first files that both changed."""
+    found = (
+        (path, change.base, ours, change.entry)
+        for path, change in made.items()
+        if change.base is not None
+        and change.entry is not None
+        and (ours := present.get(path)) is not None
+        and _can_merge(change.base, ours, change.entry)
     )
-    stem = blocking or path
-    rest = path[len(stem) :]
-    folders = list_folders(tree)
-    number = 1
-    while True:
-        suffix = f".from-{who}" if number == 1 else f".from-{who}-{number}"
-        start = _cut_name(stem, suffix)
-        found = f"{start}{suffix}{rest}"
-        if find_path_problem(found):  # too long as a whole: at the top, by its name alone
-            found = f"{_cut_name(path.rpartition('/')[2], suffix)}{suffix}"
-        if tree.get(found) == entry:
-            return found
-        above_is_file = any(
-            (e := tree.get(above)) is not None and not e.is_folder for above in list_parents(found)
-        )
-        if found not in tree and found not in folders and not above_is_file:
-            return found
-        number += 1
+    return list(islice(found, MAX_MERGED_FILES))
+
+
+def _can_merge(*sides: Entry) -> bool:
+    """Return whether these are different files, none too large to be compared."""
+    return all(side.is_file and side.size <= MAX_COMPARED_BYTES for side in sides) and len(
+        set(sides)
+    ) == len(sides)
 
 
 def _cut_name(path: str, suffix: str) -> str:

@@ -218,13 +218,10 @@ class WorkspaceRuns:
         return files
 
     async def _merge(self, caller: Caller, base: Tree, found: Snapshot) -> RunFiles:
-        made = {
-            path: PathChange(base.get(path), entry)
-            for path, entry in compare_trees(base, found.tree).items()
-        }
+        made = await asyncio.to_thread(_list_path_changes, base, found.tree)
         _, present = await self.workspaces.read_tree(caller.room_id)
         edit = await MergingEdit.prepare(self.workspaces.blobs, present, made, caller.agent.name)
-        if not edit(present):
+        if not await asyncio.to_thread(edit, present):
             await self._record_same(caller)
             return RunFiles({}, found.left_out, dict(edit.result.kept))
         changed = await self.workspaces.change(caller, edit, source="tool_run")
@@ -242,6 +239,13 @@ class WorkspaceRuns:
                 calls.record_manifests(tx, call_id, None, active_id, active_id)
 
         await caller.world.change(work)
+
+
+def _list_path_changes(base: Tree, found: Tree) -> dict[str, PathChange]:
+    return {
+        path: PathChange(base.get(path), entry)
+        for path, entry in compare_trees(base, found).items()
+    }
 
 
 async def _discard(folder: Folder) -> None:
