@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from sqlalchemy import Connection
 
+from sshwarma.common.finish import run_in_thread
 from sshwarma.common.limits import (
     DEFAULT_LISTED_VERSIONS,
     MAX_COMPARED_BYTES,
@@ -169,16 +169,17 @@ async def compare_files(
     if name and not changes:
         find_entry({**old_tree, **new_tree}, name)
     room = (await caller.room()).name
-    items = [
-        await _compare_at(
-            workspaces,
-            changed,
-            old_tree.get(changed),
-            entry,
-            [naming_damaged_file(changed, room, version) for version in (old_id, new_id)],
-        )
-        for changed, entry in list(changes.items())[:MAX_COMPARED_FILES]
-    ]
+    async with workspaces.take_comparison(caller):
+        items = [
+            await _compare_at(
+                workspaces,
+                changed,
+                old_tree.get(changed),
+                entry,
+                [naming_damaged_file(changed, room, version) for version in (old_id, new_id)],
+            )
+            for changed, entry in list(changes.items())[:MAX_COMPARED_FILES]
+        ]
     return FileDiff(old_id, new_id, len(changes), tuple(items))
 
 
@@ -282,7 +283,7 @@ async def _compare_at(
                 contents.append(await workspaces.read(entry) if entry and entry.sha256 else b"")
     except DamagedBlob as error:
         return FileDiffItem(path, change, "", error.message)
-    found = await asyncio.to_thread(compare_contents, *contents)
+    found = await run_in_thread(lambda _: compare_contents(*contents))
     note = found.note
     if old is not None and new is not None and old.mode != new.mode and not found.text:
         note = f"mode {old.mode:o} → {new.mode:o}"

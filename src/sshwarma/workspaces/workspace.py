@@ -10,8 +10,10 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
+from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 from sqlalchemy import Connection
@@ -21,6 +23,7 @@ from sshwarma.common.limits import (
     MAX_WORKSPACE_BYTES,
     MAX_WORKSPACE_ENTRIES,
 )
+from sshwarma.common.locks import hold_lock
 from sshwarma.common.shorten import shorten_name
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.blobs import MIN_GARBAGE_SECONDS, BlobStore
@@ -73,6 +76,14 @@ class Workspaces:
             MAX_CACHED_ENTRIES, getsizeof=lambda tree: len(tree) + 1
         )
         self._trees_lock = threading.Lock()  # the writer and readers are threads
+        self._comparisons: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def take_comparison(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+        """Wait for the other comparisons of a person: several could take all threads."""
+        person_id = caller.person_id or caller.agent.id
+        lock = self._comparisons.setdefault(person_id, asyncio.Lock())
+        tell = caller.on_progress or (lambda _: None)
+        return hold_lock(lock, tell, "It waits for another comparison of yours.")
 
     async def read_tree(self, room_id: str) -> tuple[str | None, Tree]:
         """Return the id of the present version of a room's files, and its entries."""
