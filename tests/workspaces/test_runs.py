@@ -255,3 +255,10 @@ def test_names_that_are_left_out_are_shortened() -> None:
     (note,) = describe_files(RunFiles(left_out=(deep, "pipe\x1b")))
     assert len(note) < 200
     assert "'pipe\\x1b'" in note
+
+
+def test_many_files_of_two_versions_are_counted() -> None:
+    kept = {f"f{number}": f"f{number}.from-ann" for number in range(2_000)}
+    *notes, rest = describe_files(RunFiles(kept_both=kept))
+    assert len(notes) == 10 and "f0.from-ann" in notes[0]
+    assert rest == "So it is with 1,990 more: those whose names have .from- are the others."

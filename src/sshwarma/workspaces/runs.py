@@ -15,6 +15,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
@@ -45,6 +46,9 @@ T = TypeVar("T")
 MAX_KEPT_FOLDERS: Final = 32
 """Folders that stay on the disk for the next program of their room, each of at most
 MAX_WORKSPACE_BYTES."""
+
+MAX_NAMED_CONFLICTS: Final = 10
+"""Files of two versions that a result names, each on a line of its own."""
 
 DEVICES_DIRECTORY: Final = "devices"
 """In the data directory of a server that runs as root: the devices of its sandboxes."""
@@ -279,6 +283,8 @@ def describe_files(files: RunFiles) -> tuple[str, ...]:
     notes += [
         f"Somebody changed {path} meanwhile, and that stays."
         + (f" The other version is {other}." if other else "")
-        for path, other in files.kept_both.items()
+        for path, other in islice(files.kept_both.items(), MAX_NAMED_CONFLICTS)
     ]
+    if (rest := len(files.kept_both) - MAX_NAMED_CONFLICTS) > 0:
+        notes.append(f"So it is with {rest:,} more: those whose names have .from- are the others.")
     return tuple(notes)
