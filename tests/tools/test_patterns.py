@@ -6,7 +6,12 @@ import math
 
 import pytest
 
-from sshwarma.common.limits import MAX_PATTERNS, MAX_PATTERNS_SIZE
+from sshwarma.common.limits import (
+    MAX_MATCH_STEPS,
+    MAX_PATTERNS,
+    MAX_PATTERNS_SIZE,
+    MAX_SEARCHED_LINE_CHARACTERS,
+)
 from sshwarma.tools import patterns
 from sshwarma.tools.patterns import PatternMatcher, compile_search, measure_pattern
 from sshwarma.world.errors import Invalid
@@ -63,12 +68,33 @@ def test_long_text_is_accepted_by_a_large_pattern() -> None:
 
 def test_size_counts_repetitions() -> None:
     assert measure_pattern("a{10}") == 10
-    assert measure_pattern("a{3,10}b") == 11
+    assert measure_pattern("a{3,10}b") == 12
     assert measure_pattern("(ab){10}") == 30
     assert measure_pattern(r"\(a{10}\)") == 12
     assert measure_pattern("[)]{10}") == measure_pattern("[]]{10}") == 60
     assert measure_pattern("a{x}") == 4
+    assert measure_pattern("a*b?") == 4
     assert measure_pattern("(") == math.inf
+
+
+@pytest.mark.parametrize("repetition", ["*" * 100, "?" * 100, "+" * 100, "{0,1}" * 30, "{1,}" * 30])
+def test_stacked_repetitions_count_as_parts(repetition: str) -> None:
+    """400 of them were 2 parts each, and took 12 s to match with 10,000 letters."""
+    pattern = f"(a{repetition}){{400}}"
+    assert measure_pattern(pattern) > 400 * 30
+    with pytest.raises(Invalid, match="too large"):
+        compile_search(pattern)
+
+
+def test_search_of_a_long_line_matches_its_first_characters() -> None:
+    small, large = compile_search("b"), compile_search("[ac]{140}|b")
+    assert small.max_characters == MAX_SEARCHED_LINE_CHARACTERS
+    assert large.max_characters < small.max_characters
+    for matcher in (small, large):
+        end = matcher.max_characters
+        assert matcher.matches("-" * (end - 1) + "b")
+        assert not matcher.matches("-" * end + "b")
+    assert large.max_characters * measure_pattern("[ac]{140}|b") <= MAX_MATCH_STEPS
 
 
 @pytest.mark.parametrize(

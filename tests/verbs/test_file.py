@@ -268,52 +268,6 @@ async def test_files_of_a_world_that_has_a_server_of_that_name(world: World) -> 
     assert await settle(world, work) is None
 
 
-async def test_search_finds_lines_with_those_around_them(bob: Someone) -> None:
-    await invoke(bob.caller, "file put", {"path": "a.py", "content": "import x\r\ndef f():\n  x\n"})
-    await invoke(bob.caller, "file put", {"path": "d/b.py", "content": "def g(): pass\n"})
-    await invoke(bob.caller, "file put", {"path": "c.md", "content": "a def in prose\n"})
-    await invoke(bob.caller, "file put", {"path": "z", "content": "AGRlZg==", "encoded": True})
-    found = await do(bob, r"/file search '^def \\w+' *.py --context 1")
-    assert [(match.path, match.line, match.text) for match in found.matches] == [
-        ("a.py", 2, "def f():"), ("d/b.py", 1, "def g(): pass")
-    ]  # fmt: skip
-    assert (found.matches[0].before, found.matches[0].after) == (("import x",), ("  x",))
-    assert plain(await do(bob, "/file search 'DEF'")).splitlines() == [
-        "0 lines in 3 files, 1 binary file left out."
-    ]
-    listed = plain(await do(bob, "/file search '(?i)DEF' --limit 2"))
-    assert listed.splitlines() == [
-        "a.py:2:def f():", "c.md:1:a def in prose",
-        "2 lines in 2 files. There may be more lines.",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("pattern", ["(", "[a", r"(\\w{900}){900}", "(?=x)", r"(a)\\1", "x" * 2000])
-async def test_pattern_that_is_costly_or_unknown_is_refused(bob: Someone, pattern: str) -> None:
-    await put(bob, a="x")
-    with pytest.raises(Invalid, match="pattern: "):
-        await invoke(bob.caller, "file search", {"pattern": pattern.replace("\\\\", "\\")})
-
-
-async def test_catastrophic_pattern_takes_no_time(bob: Someone) -> None:
-    await invoke(bob.caller, "file put", {"path": "a", "content": "a" * 5_000 + "!\n"})
-    found = await invoke(bob.caller, "file search", {"pattern": "^(a+)+$"})
-    assert (found.matches, found.stopped) == ((), "")
-
-
-async def test_newline_at_the_end_begins_no_line_to_search(bob: Someone) -> None:
-    await invoke(bob.caller, "file put", {"path": "a", "content": "x\r\n\ny\n"})
-    found = await invoke(bob.caller, "file search", {"pattern": "^$", "context": 2})
-    assert [(one.line, one.before, one.after) for one in found.matches] == [(2, ("x",), ("y",))]
-
-
-async def test_search_ends_in_time(bob: Someone, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sshwarma.verbs.file_search.FILE_SEARCH_TIMEOUT_SECONDS", -1.0)
-    await put(bob, a="x")
-    found = await do(bob, "/file search x")
-    assert "not all files were searched" in found.stopped
-
-
 async def test_patch_changes_all_files_or_none(bob: Someone) -> None:
     await put(bob, **{"app.py": "x = 1", "old.txt": "gone", "keep": "k"})
     lines = (

@@ -867,9 +867,9 @@ MAX_MATCHED_CHARACTERS: Final = 10_000
 """Characters matched against a schema's patterns in one call; the rest is accepted. Matching takes
 time by characters, and holds Python's lock."""
 
-MAX_MATCH_STEPS: Final = 4_000_000
-"""Product of parts and characters in one call; texts that need more are accepted. It bounds the
-time of matching where both are large."""
+MAX_MATCH_STEPS: Final = 1_500_000
+"""Product of parts and characters in one call; texts that need more are accepted. A search cuts each
+line there. Matching holds Python's lock, and takes 5 to 15 ns for each: at most 25 ms."""
 
 MAX_NAMED_PROBLEMS: Final = 20
 """Problems with arguments that one refusal names. A refusal is read, and models pay for it."""
@@ -989,6 +989,10 @@ DEFAULT_LISTED_VERSIONS: Final = 20
 
 MAX_SEARCH_PATTERN_SIZE: Final = 1_000
 """Parts of a pattern that is searched for in files: the time for each line grows with them."""
+
+MAX_SEARCHED_LINE_CHARACTERS: Final = 10_000
+"""Characters of a line that a search reads, the first ones: while a line is matched, nobody else
+has a turn. Large patterns are matched with fewer."""
 
 MAX_SEARCHED_BYTES: Final = 64 * MIB
 """Bytes of files that one search reads: they are read and compared line by line."""

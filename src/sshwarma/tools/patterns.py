@@ -3,14 +3,14 @@ r"""Patterns of JSON Schemas, matched with a bound on the work.
 They come from strangers. The engine takes time linear in the text, but its program has a part for
 each repetition that a pattern counts: `\w{200}` takes 130 ms to compile, and `(a{100}){100}` 1.3 s
 to match. The engine holds Python's lock, so that a thread would not help: the size of a pattern is
-estimated first. A pattern or a text over a limit is accepted.
+estimated first. A pattern or a text over a limit is accepted; in a search, of a long line only the
+first characters are matched.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
@@ -24,6 +24,7 @@ from sshwarma.common.limits import (
     MAX_PATTERNS,
     MAX_PATTERNS_SIZE,
     MAX_SEARCH_PATTERN_SIZE,
+    MAX_SEARCHED_LINE_CHARACTERS,
 )
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid, empty_error
@@ -45,6 +46,27 @@ _TOKENS: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
+
+
+class LineMatcher:
+    """Says whether lines match a pattern, each with a bound on the work.
+
+    Attributes:
+        max_characters: characters of a line that are matched, the first ones; fewer for a larger
+            pattern. A line that is longer is matched as if it ended there.
+    """
+
+    def __init__(self, validator: SchemaValidator, size: float) -> None:
+        self._validator = validator
+        self.max_characters = min(MAX_SEARCHED_LINE_CHARACTERS, MAX_MATCH_STEPS // (int(size) + 1))
+
+    def matches(self, line: str) -> bool:
+        """Return whether the first characters of a line match."""
+        try:
+            self._validator.validate_python(line[: self.max_characters])
+        except PydanticError:
+            return False
+        return True
 
 
 class PatternMatcher:
@@ -86,8 +108,8 @@ class PatternMatcher:
         return size
 
 
-def compile_search(pattern: str) -> Callable[[str], bool]:
-    """Return a function that says whether a line matches a pattern, in linear time.
+def compile_search(pattern: str) -> LineMatcher:
+    """Return what says whether a line matches a pattern, in linear time.
 
     Raises:
         Invalid: if the pattern is too large, or is no regular expression that the engine knows: it
@@ -104,15 +126,7 @@ def compile_search(pattern: str) -> Callable[[str], bool]:
         matcher = _make_matcher(pattern)
     except SchemaError as error:
         raise _search_error(pattern, _reason_of(error)) from error
-
-    def matches(line: str) -> bool:
-        try:
-            matcher.validate_python(line)
-        except PydanticError:
-            return False
-        return True
-
-    return matches
+    return LineMatcher(matcher, size)
 
 
 def _search_error(pattern: str, reason: str) -> Invalid:
@@ -154,8 +168,10 @@ def _read_pattern(pattern: str) -> tuple[float, str]:
         if token["from"] is not None and _is_repetition(token):
             counts = (token["from"], (token["to"] or "")[1:])
             factor = max(1, *(int(count) for count in counts if count))
-            sums[-1] += last * (factor - 1)
-            last *= factor
+            # A choice of counts is one more part, also of what is repeated further: a{0,1}{0,1}...
+            choice = 1 if token["to"] is not None else 0
+            sums[-1] += last * (factor - 1) + choice
+            last = last * factor + choice
             continue
         is_in_set = bool(closers) and closers[-1] == "]"
         if char == "[" or (char == "(" and not is_in_set):
@@ -169,7 +185,10 @@ def _read_pattern(pattern: str) -> tuple[float, str]:
         elif char == ")" and not is_in_set:
             return math.inf, "a ) closes nothing"
         elif char in _REPEATERS and not is_in_set:
-            continue  # a count that follows repeats both
+            # One more part, for (a****...){400} has thousands. A count that follows repeats both.
+            sums[-1] += 1
+            last += 1
+            continue
         else:
             last = _measure_token(token, range_size)
         sums[-1] += last

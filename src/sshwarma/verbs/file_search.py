@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Final, TypeAlias
@@ -19,9 +19,10 @@ from sshwarma.common.limits import (
     MAX_FILE_MATCHES,
     MAX_MATCH_CONTEXT_LINES,
     MAX_SEARCHED_BYTES,
+    MAX_SEARCHED_LINE_CHARACTERS,
 )
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.tools.patterns import compile_search
+from sshwarma.tools.patterns import LineMatcher, compile_search
 from sshwarma.verbs.arguments import Arg, Word
 from sshwarma.verbs.file import file, match_paths, read_files, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
@@ -37,9 +38,6 @@ from sshwarma.world.reader import Reader
 
 MAX_MATCH_CHARACTERS: Final = 300
 """Characters of a line that a result shows."""
-
-LINES_PER_CHECK: Final = 1_000
-"""Lines between two looks at the time."""
 
 MatchCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_FILE_MATCHES)]
 ContextLines: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_MATCH_CONTEXT_LINES)]
@@ -64,6 +62,8 @@ class FileMatches:
         files: how many files were searched.
         skipped: how many were not, because they are no text.
         stopped: why the search ended early, as a sentence; "" if it did not.
+        cut_lines: how many lines were too long to be searched as a whole.
+        line_characters: the first characters of a line, which were searched.
     """
 
     pattern: str
@@ -71,6 +71,8 @@ class FileMatches:
     files: int
     skipped: int
     stopped: str
+    cut_lines: int = 0
+    line_characters: int = MAX_SEARCHED_LINE_CHARACTERS
 
 
 @view_for_reader(FileMatches)
@@ -94,8 +96,17 @@ def draw_file_matches(result: FileMatches, reader: Reader) -> Block:
     found = format_count(len(result.matches), "line")
     searched = format_count(result.files, "file")
     skipped = f", {format_count(result.skipped, 'binary file')} left out" if result.skipped else ""
-    lines.append(line(("dim", f"{found} in {searched}{skipped}. {result.stopped}".strip())))
+    sentences = (f"{found} in {searched}{skipped}.", _describe_cut(result), result.stopped)
+    lines.append(line(("dim", " ".join(filter(None, sentences)))))
     return block(*lines)
+
+
+def _describe_cut(result: FileMatches) -> str:
+    """Return a sentence about lines that were cut for the search, or ""."""
+    if not result.cut_lines:
+        return ""
+    searched = f"first {result.line_characters} characters"
+    return f"Of {format_count(result.cut_lines, 'long line')}, only the {searched} were searched."
 
 
 @file.verb(
@@ -115,39 +126,49 @@ async def search_files(
 ) -> FileMatches:
     """Find lines of this room's files.
 
+    Only the first {MAX_SEARCHED_LINE_CHARACTERS} characters of a line are searched, with a large
+    pattern fewer.
+
     Args:
         pattern: a regular expression; (?i) before it ignores case.
         path: only this file or folder, or a pattern of names such as *.py (default: all files).
         context: number of lines before and after each (default 0).
         limit: number of lines to find (default {DEFAULT_FILE_MATCHES}).
     """
-    matches = compile_search(pattern)
+    matcher = compile_search(pattern)
     version, tree = await read_files(caller, None)
     names = sorted(tree) if path is None else match_paths(tree, path)
     entries = {name: tree[name] for name in names if tree[name].is_file}
-    search = _Search(workspaces_of(caller).blobs, matches, context, limit)
+    search = _Search(workspaces_of(caller).blobs, matcher, context, limit)
     room = (await caller.room()).name
     try:
         found = await asyncio.to_thread(search.run, entries, room, version)
     finally:
         search.ended.set()
-    return FileMatches(pattern, tuple(found), search.files, search.skipped, search.stopped)
+    return FileMatches(
+        pattern,
+        tuple(found),
+        search.files,
+        search.skipped,
+        search.stopped,
+        search.cut_lines,
+        matcher.max_characters,
+    )
 
 
 class _Search:
     """One search, which runs in a thread."""
 
-    def __init__(
-        self, blobs: BlobStore, matches: Callable[[str], bool], context: int, limit: int
-    ) -> None:
+    def __init__(self, blobs: BlobStore, matcher: LineMatcher, context: int, limit: int) -> None:
         self._blobs = blobs
-        self._matches = matches
+        self._matcher = matcher
         self._context = context
         self._limit = limit
         self._deadline = time.monotonic() + FILE_SEARCH_TIMEOUT_SECONDS
         self.ended = threading.Event()
         self.files = 0
         self.skipped = 0
+        self.cut_lines = 0
         self.stopped = ""
 
     def run(self, entries: dict[str, Entry], room: str, version: str | None) -> list[FileMatch]:
@@ -177,18 +198,27 @@ class _Search:
 
     def _search_text(self, path: str, text: str) -> Iterator[FileMatch]:
         before: deque[str] = deque(maxlen=self._context)
+        width = self._matcher.max_characters
+        unchecked = width  # characters, with line ends, that were searched since a look at the time
         for number, (start, end) in enumerate(iterate_lines(text, 0), 1):
-            if number % LINES_PER_CHECK == 1 and self._is_over():
-                return
-            one = text[start:end]
-            if self._matches(one):
+            if unchecked >= width:
+                if self._is_over():
+                    return
+                unchecked = 0
+            one = text[start : min(end, start + width)]
+            unchecked += len(one) + 1
+            self.cut_lines += end - start > width
+            if self._matcher.matches(one):
                 after = islice(iterate_lines(text, start), 1, 1 + self._context)
                 yield FileMatch(
                     path,
                     number,
                     one[:MAX_MATCH_CHARACTERS],
                     tuple(before),
-                    tuple(text[begin:stop][:MAX_MATCH_CHARACTERS] for begin, stop in after),
+                    tuple(
+                        text[begin : min(stop, begin + MAX_MATCH_CHARACTERS)]
+                        for begin, stop in after
+                    ),
                 )
             before.append(one[:MAX_MATCH_CHARACTERS])
 
