@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sshwarma.common.near_names import MAX_COMPARED_NAMES
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.tree import (
     FOLDER_MODE,
@@ -18,7 +19,7 @@ from sshwarma.workspaces.tree import (
     list_folders,
     merge_trees,
 )
-from sshwarma.workspaces.tree_edits import move_path, remove_paths
+from sshwarma.workspaces.tree_edits import move_path, remove_paths, unknown_file_error
 from sshwarma.workspaces.workspace import complete_changes
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 
@@ -108,3 +109,13 @@ def test_moving_and_removing_take_folders_whole() -> None:
         move_path(tree, "b", "a/x")
     with pytest.raises(NotFound, match="Unknown file bb"):
         move_path(tree, "bb", "x")
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"), [("z/docs/plan.md", "zz/docs/plan.md"), ("zz/src/mian.py", "zz/src/main.py")]
+)
+def test_near_path_is_found_behind_many_others(typed: str, near: str) -> None:
+    """Of many names only the first are compared: those of the same name or folder."""
+    others = {f"a{number:04}": Entry("") for number in range(MAX_COMPARED_NAMES)}
+    tree = {**others, near: Entry("")}
+    assert f"Did you mean {near}?" in unknown_file_error(tree, typed).hints

@@ -868,8 +868,8 @@ MAX_MATCHED_CHARACTERS: Final = 10_000
 time by characters, and holds Python's lock."""
 
 MAX_MATCH_STEPS: Final = 1_500_000
-"""Product of parts and characters in one call; texts that need more are accepted. A search cuts each
-line there. Matching holds Python's lock, and takes 5 to 15 ns for each: at most 25 ms."""
+"""Product of parts and characters in one call; texts that need more are accepted. A search cuts
+each line there. Matching holds Python's lock, and takes 5 to 15 ns for each: at most 25 ms."""
 
 MAX_NAMED_PROBLEMS: Final = 20
 """Problems with arguments that one refusal names. A refusal is read, and models pay for it."""

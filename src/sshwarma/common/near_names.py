@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from heapq import nlargest
 from itertools import islice
 from typing import Final
 
@@ -16,7 +18,17 @@ MIN_PREFIX_LETTERS: Final = 3
 MAX_COMPARED_CHARACTERS: Final = 100
 
 MAX_COMPARED_NAMES: Final = 1000
-"""Names that are compared, the first ones: to compare 10,000 takes half a second."""
+"""Names that are compared, the first ones: everybody waits meanwhile."""
+
+MAX_MEASURED_NAMES: Final = 20
+"""Names whose similarity is measured, those with the most letters in common: each takes 0.2 ms."""
+
+MAX_MEASURED_CHARACTERS: Final = 40
+"""Characters of two names that are compared to measure their similarity, between the beginning and
+the end that they share: the time grows with their square."""
+
+_MAX_COUNTED_LETTERS: Final = 12
+"""Different letters that are counted in each name, to choose those that are measured."""
 
 
 def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str]:
@@ -32,13 +44,14 @@ def find_near_names(name: str, known: Iterable[str], limit: int = 2) -> list[str
     if ":" not in name:
         for option in options:
             by_lower.setdefault(option.lower().rpartition(":")[2], option)
-    exchanges = [option for option in by_lower if _is_exchange(lower_name, option)]
+    exchanged = _list_exchanges(lower_name)
+    exchanges = [option for option in by_lower if option in exchanged]
     longer = (
         sorted(option for option in by_lower if option.startswith(lower_name))
         if len(lower_name) >= MIN_PREFIX_LETTERS
         else []
     )
-    similar = get_close_matches(lower_name, by_lower, n=limit, cutoff=MIN_NAME_SIMILARITY)
+    similar = _find_similar(lower_name, by_lower, limit)
     matches = dict.fromkeys((*exchanges, *similar, *longer))
     near = dict.fromkeys(by_lower[option] for option in matches)
     return [option for option in near if option.lower() != lower_name][:limit]
@@ -57,12 +70,55 @@ def suggest_near_names(name: str, known: Iterable[str]) -> str:
     return suggest_names(find_near_names(name, known))
 
 
-def _is_exchange(name: str, other: str) -> bool:
-    """Return whether two names differ in two neighbouring letters that are exchanged."""
-    if len(name) != len(other):
-        return False
-    positions = [index for index in range(len(name)) if name[index] != other[index]]
-    if len(positions) != 2 or positions[1] != positions[0] + 1:
-        return False
-    first, second = positions
-    return name[first] == other[second] and name[second] == other[first]
+def _list_exchanges(name: str) -> set[str]:
+    """Return a name with each two neighbouring letters exchanged."""
+    return {
+        f"{name[:at]}{name[at + 1]}{name[at]}{name[at + 2 :]}"
+        for at in range(len(name) - 1)
+        if name[at] != name[at + 1]
+    }
+
+
+def _find_similar(name: str, options: Iterable[str], limit: int) -> list[str]:
+    """Return options with almost the letters of a name, the most similar first."""
+    letters = Counter(name).most_common(_MAX_COUNTED_LETTERS)
+    uncounted = len(name) - sum(times for _, times in letters)
+    end, start = name.rpartition("/")[2], name[: len(name) // 2]
+    likely: list[tuple[float, bool, bool, str]] = []
+    for option in options:
+        total = len(name) + len(option)
+        if 2 * min(len(name), len(option)) < MIN_NAME_SIMILARITY * total:
+            continue
+        common = sum([min(times, option.count(letter)) for letter, times in letters])
+        bound = 2 * (common + uncounted) / total
+        if bound >= MIN_NAME_SIMILARITY:
+            likely.append((bound, option.endswith(end), option.startswith(start), option))
+    measured = [
+        (_measure_similarity(name, option), option)
+        for *_, option in nlargest(MAX_MEASURED_NAMES, likely)
+    ]
+    near = [(score, option) for score, option in measured if score >= MIN_NAME_SIMILARITY]
+    return [option for _, option in nlargest(limit, near)]
+
+
+def _measure_similarity(one: str, other: str) -> float:
+    """Return how similar two names are, from 0 to 1: their share of common letters.
+
+    The beginning and the end that both share are counted, and the rest is compared.
+    """
+    total = len(one) + len(other)
+    start = _count_shared(one, other)
+    one, other = one[start:], other[start:]
+    end = _count_shared(one[::-1], other[::-1])
+    one, other = one[: len(one) - end], other[: len(other) - end]
+    matcher = SequenceMatcher(
+        None, one[:MAX_MEASURED_CHARACTERS], other[:MAX_MEASURED_CHARACTERS], autojunk=False
+    )
+    same = sum(block.size for block in matcher.get_matching_blocks())
+    return 2 * (start + same + end) / total
+
+
+def _count_shared(one: str, other: str) -> int:
+    """Return how many letters two names begin with in common."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.workspaces.tree import FOLDER_MODE, Changes, Entry, Tree, find_below, list_folders
@@ -69,4 +69,17 @@ def make_folder(tree: Tree, path: str) -> Changes:
 def unknown_file_error(tree: Tree, path: str, where: str = "") -> NotFound:
     """Return the refusal of a path at which nothing is, with near paths."""
     hint = next_call("{} lists them.", "files")
-    return unknown_name_error("file", path, where=where, known=tree, hint=hint)
+    known = _list_nearest_first(tree, path)
+    return unknown_name_error("file", path, where=where, known=known, hint=hint)
+
+
+def _list_nearest_first(tree: Tree, path: str) -> Iterable[str]:
+    """Return all paths, first those of the same name, then of the same folder.
+
+    Only the first of many names are compared.
+    """
+    folder, _, name = path.rpartition("/")
+    parts = [(other, other.rpartition("/")) for other in tree]
+    same_name = [other for other, (_, _, last) in parts if last == name]
+    beside = [other for other, (above, _, _) in parts if above == folder]
+    return dict.fromkeys((*same_name, *beside, *tree))
