@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import pytest
@@ -342,3 +344,27 @@ async def test_file_whose_content_is_missing_is_named_and_put_again(bob: Someone
         assert error.message.startswith(said)
         await put(bob, a="x")
         assert (await do(bob, "/file show a")).text == "x"
+
+
+async def test_paths_are_compared_with_a_pattern_in_a_thread(
+    bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 10,000 long paths it takes seconds."""
+    threads: set[int] = set()
+
+    def compile_glob(*_: object, **__: object) -> Callable[[str], bool]:
+        return lambda _: bool(threads.add(get_ident())) or True
+
+    await put(bob, a="x")
+    monkeypatch.setattr("sshwarma.verbs.file.compile_glob", compile_glob)
+    assert await paths(bob, "/files *") == ["a"]
+    await invoke(bob.caller, "file search", {"pattern": "x", "path": "*"})
+    assert threads and get_ident() not in threads
+
+
+@pytest.mark.parametrize(
+    "line", ["/files {}", "/file search x {}", "/tool list {}", "/equip me {}"]
+)
+async def test_long_pattern_of_names_is_refused(bob: Someone, line: str) -> None:
+    with pytest.raises(Invalid, match=r"must have at most 256 characters \(got 257\)"):
+        await do(bob, line.format("*" * 257))

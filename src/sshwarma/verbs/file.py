@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from fnmatch import fnmatchcase
 from itertools import islice
 
 from sshwarma.common.limits import (
@@ -45,6 +44,7 @@ from sshwarma.workspaces.workspace import (
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, too_long_error
+from sshwarma.world.glob_patterns import compile_glob, is_glob
 
 file = group(
     "file",
@@ -79,7 +79,7 @@ async def list_files(
         at: the version to list (default: the present one).
     """
     version, tree = await read_files(caller, at)
-    paths = sorted(tree) if path is None else match_paths(tree, path)
+    paths = sorted(tree) if path is None else await match_paths(tree, path)
     run = await workspaces_of(caller).read_last_run(version)
     return FileList(
         (await caller.room()).name,
@@ -213,19 +213,24 @@ async def read_files(caller: Caller, at: str | None) -> tuple[str | None, Tree]:
     return manifest.id, tree
 
 
-def match_paths(tree: Tree, typed: str) -> list[str]:
+async def match_paths(tree: Tree, typed: str) -> list[str]:
     """Return the paths that a file, a folder or a pattern means, in order.
 
     A pattern without `/` is one of names, wherever they are.
 
     Raises:
+        Invalid: if a pattern is too long.
         NotFound: if a file or folder does not exist.
     """
-    if any(sign in typed for sign in "*?["):
-        whole = "/" in typed
-        return sorted(
-            path for path in tree if fnmatchcase(path if whole else path.rpartition("/")[2], typed)
-        )
+    if is_glob(typed, has_sets=True):
+        matches, whole = compile_glob(typed, has_sets=True, argument="path"), "/" in typed
+
+        def match_all() -> list[str]:
+            return sorted(
+                path for path in tree if matches(path if whole else path.rpartition("/")[2])
+            )
+
+        return await asyncio.to_thread(match_all)  # 10,000 long paths take seconds
     name = parse_path(typed)
     if name in tree:
         return [name]

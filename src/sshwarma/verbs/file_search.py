@@ -137,7 +137,7 @@ async def search_files(
     """
     matcher = compile_search(pattern)
     version, tree = await read_files(caller, None)
-    names = sorted(tree) if path is None else match_paths(tree, path)
+    names = sorted(tree) if path is None else await match_paths(tree, path)
     entries = {name: tree[name] for name in names if tree[name].is_file}
     search = _Search(workspaces_of(caller).blobs, matcher, context, limit)
     room = (await caller.room()).name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, TypeAlias
 
 from sshwarma.common.limits import (
@@ -36,6 +35,7 @@ from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, empty_error, too_long_error
+from sshwarma.world.glob_patterns import compile_glob
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
@@ -90,8 +90,8 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
         bags = (caller.room_id, caller.agent.id)
         items = [i for i in items if i.thing.id in on or i.thing.parent_id in bags]
     else:
-        glob = pattern.replace("[", "[[]")
-        items = [i for i in items if fnmatchcase(i.thing.label, glob) or i.thing.name == pattern]
+        matches = compile_glob(pattern, has_sets=False)
+        items = [i for i in items if matches(i.thing.label) or i.thing.name == pattern]
     listing = sorted(items, key=lambda item: item.thing.label)
     return ToolList(
         pattern or "this room",

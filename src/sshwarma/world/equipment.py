@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, bindparam, delete, insert, or_, select
@@ -23,6 +22,7 @@ from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
 from sshwarma.world.errors import Invalid, empty_error
 from sshwarma.world.events import WorldChanged
+from sshwarma.world.glob_patterns import compile_glob
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import equipped, things
@@ -297,6 +297,7 @@ def match_things(conn: Connection, pattern: str, bags: Sequence[str]) -> list[Th
 
 
 def _match_qualified_names(conn: Connection, pattern: str) -> list[Thing]:
+    matches = compile_glob(pattern, has_sets=False, argument="patterns")
     prefix = _fixed_prefix(pattern)
     query = select(things).where(
         things.c.deleted_at.is_(None),
@@ -313,14 +314,11 @@ def _match_qualified_names(conn: Connection, pattern: str) -> list[Thing]:
         # A wildcard matches tools only: whole namespaces are loaded by name.
         query = query.where(things.c.kind.in_(("tool", "data", "reference")))
     rows = conn.execute(query.order_by(things.c.qualified_name)).mappings()
-    return [
-        tree.thing_from_row(row)
-        for row in rows
-        if fnmatchcase(row["qualified_name"], _escape_glob(pattern))
-    ]
+    return [tree.thing_from_row(row) for row in rows if matches(row["qualified_name"])]
 
 
 def _match_bag(conn: Connection, bag_id: str, pattern: str) -> list[Thing]:
+    matches = compile_glob(pattern, has_sets=False, argument="patterns")
     query = select(things).where(
         things.c.parent_id == bag_id,
         things.c.deleted_at.is_(None),
@@ -330,9 +328,7 @@ def _match_bag(conn: Connection, bag_id: str, pattern: str) -> list[Thing]:
     if prefix == pattern:
         query = query.where(things.c.name == pattern)
     rows = conn.execute(query.order_by(things.c.name)).mappings()
-    return [
-        tree.thing_from_row(row) for row in rows if fnmatchcase(row["name"], _escape_glob(pattern))
-    ]
+    return [tree.thing_from_row(row) for row in rows if matches(row["name"])]
 
 
 def _fixed_prefix(pattern: str) -> str:
@@ -340,7 +336,3 @@ def _fixed_prefix(pattern: str) -> str:
         if character in "*?":
             return pattern[:index]
     return pattern
-
-
-def _escape_glob(pattern: str) -> str:
-    return pattern.replace("[", "[[]")  # only * and ? are special here
