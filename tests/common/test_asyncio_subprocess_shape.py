@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,17 @@ from sshwarma.common._asyncio_subprocess import (
     close_process_transport,
     start_by_vfork,
 )
+from sshwarma.common.pipes import REFUSALS
+from support.descriptors import (
+    LOOPS,
+    Run,
+    count_open_files,
+    is_closed_by_loop,
+    record_closes,
+)
+from support.waiting import until
 
 pytestmark = pytest.mark.process
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-
-
-def _count_open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-LOOPS = pytest.mark.parametrize("run", [uvloop.run, asyncio.run])
 
 
 @LOOPS
@@ -79,7 +79,7 @@ def test_input_that_nobody_reads_is_a_lost_connection(run: Run, command: str) ->
 def test_nothing_stays_open(run: Run) -> None:
     async def use() -> None:
         await (await start_by_vfork(("true",), DEVNULL, PIPE, DEVNULL)).communicate()
-        before = _count_open_files()
+        before = count_open_files()
         with pytest.raises(FileNotFoundError, match="no-such-program"):
             await start_by_vfork(("/no-such-program",), PIPE, PIPE, PIPE)
         process = await start_by_vfork(("true",), PIPE, PIPE, PIPE)
@@ -87,9 +87,72 @@ def test_nothing_stays_open(run: Run) -> None:
         await process.communicate()
         process.stdin.close()
         await process.stdin.wait_closed()
-        assert _count_open_files() == before
+        assert count_open_files() == before
 
     run(use())
+
+
+@LOOPS
+def test_pipes_of_programs_are_closed_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a thread that has got the number in between loses its file."""
+    closed = record_closes(monkeypatch)
+    right: list[bool] = []
+
+    async def use() -> None:
+        await (await start_by_vfork(("true",), PIPE, PIPE, PIPE)).communicate()
+        before = count_open_files()
+        for _ in range(50):
+            process = await start_by_vfork(("cat",), PIPE, PIPE, PIPE)
+            transport = process._transport  # type: ignore[attr-defined]
+            for number in range(3):
+                right.append(is_closed_by_loop(transport.get_pipe_transport(number)))
+            await process.communicate(b"")
+            assert process.stdin
+            await process.stdin.wait_closed()
+        assert count_open_files() == before
+
+    run(use())
+    assert not closed.twice
+    assert right == [True] * 150
+
+
+@LOOPS
+@pytest.mark.parametrize("refused", range(3))
+def test_pipe_that_the_loop_refuses_is_closed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    """uvloop refuses a number that it watches already, and asyncio what is no pipe."""
+    dup = os.dup
+    numbers: list[int] = []
+
+    def replace(number: int) -> int:
+        numbers.append(dup(number))
+        if len(numbers) == refused + 1:
+            watch(numbers[-1])
+        return numbers[-1]
+
+    def watch(number: int) -> None:
+        if run is asyncio.run:
+            os.dup2(folder, number)
+        else:
+            asyncio.get_running_loop().add_reader(number, print)
+
+    async def use() -> None:
+        await (await start_by_vfork(("true",), DEVNULL, PIPE, DEVNULL)).communicate()
+        before = count_open_files()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "dup", replace)
+            with pytest.raises(REFUSALS):
+                await start_by_vfork(("cat",), PIPE, PIPE, PIPE)
+        if run is not asyncio.run:
+            asyncio.get_running_loop().remove_reader(numbers[refused])
+        await until(lambda: count_open_files() == before)
+
+    folder = os.open("/", os.O_RDONLY)
+    try:
+        run(use())
+    finally:
+        os.close(folder)
 
 
 async def _start_by_asyncio(command: tuple[str, ...], *streams: int | None) -> Process:

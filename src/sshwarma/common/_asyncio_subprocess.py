@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from sshwarma.common.pipes import REFUSALS, PipeEnd
 from sshwarma.common.units import KIB
 
 STREAM_LIMIT_BYTES: Final = 64 * KIB
@@ -73,11 +74,24 @@ class _Transport(BaseSubprocessTransport):
         bufsize: int,
         **kwargs: Any,
     ) -> None:
-        self._proc = subprocess.Popen(  # noqa: S603 - the caller says which
+        self._proc = process = subprocess.Popen(  # noqa: S603 - the caller says which
             args, bufsize, stdin=stdin, stdout=stdout, stderr=stderr, shell=shell, **kwargs
         )
+        self._ends: dict[int, PipeEnd] = {}
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            file = getattr(process, name)
+            if file is not None:
+                self._ends[number] = end = PipeEnd(os.dup(file.fileno()))
+                file.close()  # it cannot give its number away, and would close that, too
+                setattr(process, name, end)
         self._pidfd = os.pidfd_open(self._proc.pid)
         self._loop.add_reader(self._pidfd, self._end)
+
+    def close_refused(self) -> None:
+        """Close the pipes that the loop did not take, after one of REFUSALS."""
+        for number, end in self._ends.items():
+            if self._pipes[number] is None:
+                end.close_refused()
 
     def _end(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -113,8 +127,10 @@ async def start_by_vfork(
     )
     try:
         await connected
-    except BaseException:
+    except BaseException as error:
         transport.close()
+        if isinstance(error, REFUSALS):
+            transport.close_refused()
         raise
     return Process(transport, protocol, loop)
 

@@ -27,6 +27,7 @@ from sshwarma.common.limits import (
     MAX_SANDBOXES,
     MAX_WORKSPACE_BYTES,
 )
+from sshwarma.common.pipes import connect_writer
 from sshwarma.common.processes import end_process, start_program
 from sshwarma.common.units import KIB
 from sshwarma.sandbox.bubblewrap import SandboxObstacle, explain_failure
@@ -277,12 +278,9 @@ async def _open_input(
     """
     reader, writer = os.pipe()
     stack.callback(os.close, reader)
-    loop = asyncio.get_running_loop()
-    transport, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), os.fdopen(writer, "wb", 0)
-    )
-    failed.callback(transport.close)
-    return reader, StreamWriter(transport, protocol, None, loop)
+    stream = await connect_writer(writer)
+    failed.callback(stream.close)
+    return reader, stream
 
 
 async def _begin(process: Process, status: int, gate: int, cpu_seconds: int) -> tuple[int, int]:
