@@ -59,6 +59,19 @@ def test_upload_that_is_not_finished_leaves_nothing(blobs: BlobStore) -> None:
     assert list_files(blobs) == []
 
 
+@pytest.mark.parametrize("on_disk", [b"", b"text", b"text and more text"])
+def test_upload_of_another_size_than_was_written_is_refused(
+    blobs: BlobStore, on_disk: bytes
+) -> None:
+    upload = blobs.begin_upload()
+    upload.write(b"more text")
+    next(iter(list_files(blobs))).write_bytes(on_disk)
+    with pytest.raises(Unavailable, match="could not be stored: Input/output error"):
+        upload.finish()
+    upload.close()
+    assert not list_files(blobs)
+
+
 def test_uploads_of_a_server_that_was_killed_are_deleted(blobs: BlobStore) -> None:
     upload = blobs.begin_upload()
     upload.write(b"half")

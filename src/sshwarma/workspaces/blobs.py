@@ -267,6 +267,9 @@ class Upload:
         sha256 = self._digest.hexdigest()
         with reporting_errors():
             self._file.close()
+            # The hash is of what was given. To read all of it again would take too long.
+            if self._path.stat().st_size != self.size:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
             self._blobs.adopt(self._path, sha256, is_provisional=is_provisional)
         return sha256
 
