@@ -6,6 +6,7 @@ import asyncio
 import base64
 from itertools import islice
 
+from sshwarma.common.finish import run_in_thread
 from sshwarma.common.limits import (
     DEFAULT_READ_LINES,
     MAX_JSON_FILE_BYTES,
@@ -79,7 +80,7 @@ async def list_files(
         at: the version to list (default: the present one).
     """
     version, tree = await read_files(caller, at)
-    paths = sorted(tree) if path is None else await match_paths(tree, path)
+    paths = sorted(tree) if path is None else await match_paths(caller, tree, path)
     run = await workspaces_of(caller).read_last_run(version)
     return FileList(
         (await caller.room()).name,
@@ -213,7 +214,7 @@ async def read_files(caller: Caller, at: str | None) -> tuple[str | None, Tree]:
     return manifest.id, tree
 
 
-async def match_paths(tree: Tree, typed: str) -> list[str]:
+async def match_paths(caller: Caller, tree: Tree, typed: str) -> list[str]:
     """Return the paths that a file, a folder or a pattern means, in order.
 
     A pattern without `/` is one of names, wherever they are.
@@ -230,7 +231,8 @@ async def match_paths(tree: Tree, typed: str) -> list[str]:
                 path for path in tree if matches(path if whole else path.rpartition("/")[2])
             )
 
-        return await asyncio.to_thread(match_all)  # 10,000 long paths take seconds
+        async with workspaces_of(caller).take_long_read(caller):  # 10,000 long paths take seconds
+            return await run_in_thread(lambda _: match_all())
     name = parse_path(typed)
     if name in tree:
         return [name]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections import deque
@@ -13,6 +12,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
+from sshwarma.common.finish import run_in_thread
 from sshwarma.common.limits import (
     DEFAULT_FILE_MATCHES,
     FILE_SEARCH_TIMEOUT_SECONDS,
@@ -137,14 +137,12 @@ async def search_files(
     """
     matcher = compile_search(pattern)
     version, tree = await read_files(caller, None)
-    names = sorted(tree) if path is None else await match_paths(tree, path)
+    names = sorted(tree) if path is None else await match_paths(caller, tree, path)
     entries = {name: tree[name] for name in names if tree[name].is_file}
-    search = _Search(workspaces_of(caller).blobs, matcher, context, limit)
-    room = (await caller.room()).name
-    try:
-        found = await asyncio.to_thread(search.run, entries, room, version)
-    finally:
-        search.ended.set()
+    room, workspaces = (await caller.room()).name, workspaces_of(caller)
+    async with workspaces.take_long_read(caller):
+        search = _Search(workspaces.blobs, matcher, context, limit)
+        found = await run_in_thread(lambda stop: search.run(entries, room, version, stop))
     return FileMatches(
         pattern,
         tuple(found),
@@ -165,14 +163,17 @@ class _Search:
         self._context = context
         self._limit = limit
         self._deadline = time.monotonic() + FILE_SEARCH_TIMEOUT_SECONDS
-        self.ended = threading.Event()
+        self._stop = threading.Event()
         self.files = 0
         self.skipped = 0
         self.cut_lines = 0
         self.stopped = ""
 
-    def run(self, entries: dict[str, Entry], room: str, version: str | None) -> list[FileMatch]:
-        """Search files of a room in order, until enough is found."""
+    def run(
+        self, entries: dict[str, Entry], room: str, version: str | None, stop: threading.Event
+    ) -> list[FileMatch]:
+        """Search files of a room in order, until enough is found or it should stop."""
+        self._stop = stop
         found: list[FileMatch] = []
         left = MAX_SEARCHED_BYTES
         for path, entry in entries.items():
@@ -223,7 +224,7 @@ class _Search:
             before.append(one[:MAX_MATCH_CHARACTERS])
 
     def _is_over(self) -> bool:
-        if self.ended.is_set() or time.monotonic() > self._deadline:
+        if self._stop.is_set() or time.monotonic() > self._deadline:
             seconds = f"{FILE_SEARCH_TIMEOUT_SECONDS:g} s"
             self.stopped = f"It took {seconds}: not all files were searched."
             return True

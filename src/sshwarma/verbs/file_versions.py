@@ -169,7 +169,7 @@ async def compare_files(
     if name and not changes:
         find_entry({**old_tree, **new_tree}, name)
     room = (await caller.room()).name
-    async with workspaces.take_comparison(caller):
+    async with workspaces.take_long_read(caller):
         items = [
             await _compare_at(
                 workspaces,

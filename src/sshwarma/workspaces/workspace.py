@@ -76,14 +76,14 @@ class Workspaces:
             MAX_CACHED_ENTRIES, getsizeof=lambda tree: len(tree) + 1
         )
         self._trees_lock = threading.Lock()  # the writer and readers are threads
-        self._comparisons: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._long_reads: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def take_comparison(self, caller: Caller) -> AbstractAsyncContextManager[None]:
-        """Wait for the other comparisons of a person: several could take all threads."""
+    def take_long_read(self, caller: Caller) -> AbstractAsyncContextManager[None]:
+        """Wait for other searches and comparisons of a person: they take threads."""
         person_id = caller.person_id or caller.agent.id
-        lock = self._comparisons.setdefault(person_id, asyncio.Lock())
+        lock = self._long_reads.setdefault(person_id, asyncio.Lock())
         tell = caller.on_progress or (lambda _: None)
-        return hold_lock(lock, tell, "It waits for another comparison of yours.")
+        return hold_lock(lock, tell, "It waits for another search or comparison of yours.")
 
     async def read_tree(self, room_id: str) -> tuple[str | None, Tree]:
         """Return the id of the present version of a room's files, and its entries."""
