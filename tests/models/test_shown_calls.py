@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from sshwarma.models.backend import StepRequest, StreamPart, TextDelta, ToolCall
-from sshwarma.tools.provider import PROVIDER_KEY, ToolResult
-from sshwarma.verbs.dispatch import run_line
+from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.tool_provider import VerbToolProvider
 from sshwarma.world.caller import Caller
 from sshwarma.world.events import ActiveTool, StreamUpdated
 from sshwarma.world.things import Thing
 from support.house import House
-from support.people import make
+from support.kit_tool import equip_kit_tool
 
 
 class WaitingProvider(VerbToolProvider):
@@ -40,13 +39,7 @@ async def test_only_the_call_that_waits_is_shown_as_running(
     house: House, refused: list[str]
 ) -> None:
     provider = WaitingProvider()
-    house.tools.register("kits", provider)
-    space = await make(house.world, "mcps", "mcp", "kit", qualified_name="kit")
-    await make(
-        house.world, space.id, "tool", "ask", qualified_name="kit:ask",
-        metadata={PROVIDER_KEY: "kits"},
-    )  # fmt: skip
-    await run_line(house.caller("alice"), "/equip room kit:ask")
+    await equip_kit_tool(house, provider)
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if request.completed_calls:

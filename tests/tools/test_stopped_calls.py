@@ -9,36 +9,16 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from sshwarma.tools.provider import PROVIDER_KEY, ToolResult
-from sshwarma.verbs.dispatch import run_line
 from sshwarma.world.store import Change
-from sshwarma.world.things import Thing
 from support.house import House, house
-from support.people import make
-from support.services import ProviderBase
+from support.kit_tool import IdleProvider, equip_kit_tool
 
 __all__ = ["house"]
 
 
-class KitProvider(ProviderBase):
-    """A provider whose tools do nothing."""
-
-    async def refresh_tool(self, caller: Any, tool: Thing) -> bool:
-        return False
-
-    async def run(self, caller: Any, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        return ToolResult("done")
-
-
 @pytest.fixture
 async def kit(house: House) -> None:
-    house.tools.register("kits", KitProvider())
-    space = await make(house.world, "mcps", "mcp", "kit", qualified_name="kit")
-    await make(
-        house.world, space.id, "tool", "ask", qualified_name="kit:ask",
-        metadata={PROVIDER_KEY: "kits"},
-    )  # fmt: skip
-    await run_line(house.caller("alice"), "/equip room kit:ask")
+    await equip_kit_tool(house, IdleProvider())
 
 
 async def test_call_stopped_while_its_start_is_recorded_has_an_ending(

@@ -9,7 +9,6 @@ import pytest
 
 from sshwarma.tools.approvals import WaitingApproval
 from sshwarma.tools.call_outcome import CallOutcome
-from sshwarma.tools.provider import PROVIDER_KEY, ToolResult
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
@@ -18,40 +17,16 @@ from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.things import Thing
 from support.house import House, house
+from support.kit_tool import IdleProvider, equip_kit_tool
 from support.people import make
 
 __all__ = ["house"]
-
-TOOL_METADATA = {PROVIDER_KEY: "kits", CONFIRM_KEY: True}
-
-
-class KitProvider:
-    """A provider whose tools do nothing."""
-
-    timeout_seconds = 30.0
-
-    async def refresh_tool(self, caller: Any, tool: Thing) -> bool:
-        return False
-
-    def why_unavailable(self, tool: Thing) -> str:
-        return ""
-
-    def unavailable_hint(self, tool: Thing) -> str:
-        return ""
-
-    async def run(self, caller: Any, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
-        return ToolResult("done")
 
 
 @pytest.fixture
 async def kit(house: House) -> Thing:
     """A namespace with the tool `kit:ask`, whose calls need an approval."""
-    house.tools.register("kits", KitProvider())
-    space = await make(house.world, "mcps", "mcp", "kit", qualified_name="kit")
-    await make(
-        house.world, space.id, "tool", "ask", qualified_name="kit:ask", metadata=TOOL_METADATA
-    )
-    await run_line(house.caller("alice"), "/equip room kit:ask")
+    space = await equip_kit_tool(house, IdleProvider(), **{CONFIRM_KEY: True})
     for name in ("alice", "bob"):
         agent = house.world.agents.find(name)
         house.world.presence.enter(AgentConnection(agent.id, "lobby", "ssh"))

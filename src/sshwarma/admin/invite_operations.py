@@ -50,17 +50,14 @@ async def invite(
         lambda new: f"invite --role {role} --hours {hours:g} {new.id}",
         lambda tx: invites.create_invite(tx, role, hours, created_by=None, os_user=os_user),
     )
+    listen, public_url = (settings.ssh.listen, settings.http.public_url) if settings else ("", "")
     return {
         "id": invite.id,
         "code": invite.code,
         "role": role,
         "hours": hours,
         "expires_at": format_time(invite.expires_at),
-        "command": make_register_command(
-            settings.ssh.listen if settings else "",
-            settings.http.public_url if settings else "",
-            invite.code,
-        ),
+        "command": make_register_command(listen, public_url, invite.code),
     }
 
 

@@ -9,11 +9,13 @@ again between them, so that memory grows with `length ** 1.5` bits.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isqrt
 from typing import Final
+
+from sshwarma.common.shared_start import count_shared
 
 MAX_KEPT_MASKS: Final = 1_000
 """Masks of lines that a comparison keeps, 2.7 kB each if there are 20,000 lines: another is made
@@ -36,9 +38,8 @@ def list_line_changes(old: Sequence[str], new: Sequence[str]) -> list[LineChange
     20,000 lines on each side take up to 0.3 s: call it in a thread.
     """
     shorter = min(len(old), len(new))
-    head = _count_equal(zip(old, new, strict=False))
-    rest = zip(reversed(old), reversed(new), strict=False)
-    tail = min(_count_equal(rest), shorter - head)
+    head = count_shared(old, new)
+    tail = min(count_shared(reversed(old), reversed(new)), shorter - head)
     old_end, new_end = len(old) - tail, len(new) - tail
     matches = _match_lines(old[head:old_end], new[head:new_end])
     changes: list[LineChange] = []
@@ -90,16 +91,6 @@ def _format_range(start: int, end: int) -> str:
     if end - start == 1:
         return str(end)
     return f"{start + 1 if end > start else start},{end - start}"
-
-
-def _count_equal(pairs: Iterable[tuple[str, str]]) -> int:
-    """Return how many pairs at the beginning are of equal lines."""
-    count = 0
-    for one, other in pairs:
-        if one != other:
-            break
-        count += 1
-    return count
 
 
 def _match_lines(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:

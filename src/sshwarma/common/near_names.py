@@ -9,6 +9,8 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final
 
+from sshwarma.common.shared_start import count_shared
+
 MIN_NAME_SIMILARITY: Final = 0.75
 """Similarity of a name that is suggested, from 0 to 1: about one wrong letter in four."""
 
@@ -107,18 +109,12 @@ def _measure_similarity(one: str, other: str) -> float:
     The beginning and the end that both share are counted, and the rest is compared.
     """
     total = len(one) + len(other)
-    start = _count_shared(one, other)
+    start = count_shared(one, other)
     one, other = one[start:], other[start:]
-    end = _count_shared(one[::-1], other[::-1])
+    end = count_shared(reversed(one), reversed(other))
     one, other = one[: len(one) - end], other[: len(other) - end]
     matcher = SequenceMatcher(
         None, one[:MAX_MEASURED_CHARACTERS], other[:MAX_MEASURED_CHARACTERS], autojunk=False
     )
     same = sum(block.size for block in matcher.get_matching_blocks())
     return 2 * (start + same + end) / total
-
-
-def _count_shared(one: str, other: str) -> int:
-    """Return how many letters two names begin with in common."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

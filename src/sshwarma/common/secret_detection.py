@@ -15,7 +15,7 @@ _RANDOM_WORD: Final = re.compile(r"[A-Za-z0-9]{24,}")
 SENSITIVE_NAME_PATTERN: Final = (
     r"auth(?!or(?!i[sz]))|token|secret|passw|cookie|credential|(?:^|[-_])key(?!word)"
 )
-"""Parts of names whose values are secrets everywhere; `author` and `keywords` are none.
+"""Parts of names whose values are secrets everywhere. `author` and `keywords` do not match.
 
 Stored servers are checked by it whenever they are read, so a part that is added here shuts out
 servers that worked before. A check that meets new data only may add parts, and says why.

@@ -36,14 +36,12 @@ async def storing_contents(
             made.append(blobs.store(content, is_provisional=True))
         blobs.sync()
 
-    state = StoredContents()
+    state, is_kept = StoredContents(), True
     try:
         await finish(asyncio.to_thread(store))
         yield state
     except WorldError:
-        await finish(asyncio.to_thread(blobs.settle, made, is_kept=state.are_used))
+        is_kept = state.are_used
         raise
-    except BaseException:
-        await finish(asyncio.to_thread(blobs.settle, made, is_kept=True))
-        raise
-    await finish(asyncio.to_thread(blobs.settle, made, is_kept=True))
+    finally:
+        await finish(asyncio.to_thread(blobs.settle, made, is_kept=is_kept))

@@ -34,16 +34,15 @@ def _walk_changes(
     One query finds them. A version that stores all entries does not say what it changed.
     """
     for row in conn.execute(_build_changes_query(path), {"manifest": manifest_id}):
-        manifest = get_manifest(conn, row.id)
-        if manifest is None:
-            continue
+        is_removed = not row.remains
         if row.is_full:
-            before = read_tree(conn, manifest.parent_id, path)
-            changes = compare_trees(before, read_tree(conn, manifest.id, path))
-            if changes:
-                yield manifest, not any(changes.values())
-        else:
-            yield manifest, not row.remains
+            before = read_tree(conn, row.parent_id, path)
+            changes = compare_trees(before, read_tree(conn, row.id, path))
+            if not changes:
+                continue
+            is_removed = not any(changes.values())
+        if (manifest := get_manifest(conn, row.id)) is not None:
+            yield manifest, is_removed
 
 
 def _build_changes_query(path: str) -> Select[Any]:
@@ -57,6 +56,4 @@ def _build_changes_query(path: str) -> Select[Any]:
     above = above.union_all(select(*columns).where(manifests.c.id == above.c.parent_id))
     at_path = (manifest_entries.c.manifest_id == above.c.id, is_at(path))
     remains = exists().where(*at_path, manifest_entries.c.sha256.is_not(None)).label("remains")
-    return select(above.c.id, above.c.is_full, remains).where(
-        or_(above.c.is_full == 1, exists().where(*at_path))
-    )
+    return select(*above.c, remains).where(or_(above.c.is_full == 1, exists().where(*at_path)))

@@ -123,13 +123,7 @@ def _find_blocks(lines: Sequence[str], block: Sequence[str]) -> list[int]:
     of the block.
     """
     text, part = ("\n".join(("", *some, "")) for some in (lines, block))
-    found: list[int] = []
-    number, counted, place = 0, 0, text.find(part)
-    while place >= 0 and len(found) < MAX_TRIED_PLACES:
-        number, counted = number + text.count("\n", counted, place), place
-        found.append(number)
-        place = text.find(part, place + 1)
-    return found
+    return _count_lines_before(text, part, MAX_TRIED_PLACES, 1)
 
 
 def _find_indented(lines: Sequence[str], part: Sequence[str]) -> list[_Place]:
@@ -186,13 +180,25 @@ def _without_numbers(part: str) -> str:
 
 def _find_first_lines(text: str, part: str) -> list[int]:
     """Return the numbers of the first MAX_NAMED_LINES lines in which a part begins."""
-    numbers: list[int] = []
-    number, counted, place = 1, 0, text.find(part)
-    while place >= 0 and len(numbers) < MAX_NAMED_LINES:
+    return [1 + line for line in _count_lines_before(text, part, MAX_NAMED_LINES, len(part))]
+
+
+def _count_lines_before(text: str, part: str, most: int, step: int) -> list[int]:
+    """Return how many lines end before each of the first places of a part.
+
+    Args:
+        text: in which it is looked for.
+        part: what is looked for.
+        most: number of places.
+        step: characters from a place to where the next is looked for.
+    """
+    found: list[int] = []
+    number, counted, place = 0, 0, text.find(part)
+    while place >= 0 and len(found) < most:
         number, counted = number + text.count("\n", counted, place), place
-        numbers.append(number)
-        place = text.find(part, place + len(part))
-    return numbers
+        found.append(number)
+        place = text.find(part, place + step)
+    return found
 
 
 def _ambiguous_error(numbers: Sequence[int], total: int) -> Conflict:

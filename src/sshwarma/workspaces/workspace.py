@@ -259,9 +259,8 @@ class Workspaces:
             return changed
 
         changed = await caller.change(work)
-        limit = caller.limits.files_mib_per_hour
         size = sum(ENTRY_BYTES + 2 * len(path) for path in changed.changes)
-        self._world.file_volume.charge(caller.agent.id, size, limit)
+        caller.charge_file_volume(size, is_stored=True)
         return changed
 
     def change_in(

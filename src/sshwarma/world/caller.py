@@ -351,17 +351,17 @@ class Caller:
         Raises:
             RateLimited: if the agent has stored too much in the last hour; not for what is stored.
         """
-        volume = self.world.text_volume
-        count = volume.charge if is_stored else volume.take
-        count(self.agent.id, size, self.limits.text_mib_per_hour)
+        limit = self.limits.text_mib_per_hour
+        self.world.text_volume.count(self.agent.id, size, limit, is_stored=is_stored)
 
-    def charge_file_volume(self, size: int) -> None:
-        """Count bytes of a file that the caller will store.
+    def charge_file_volume(self, size: int, *, is_stored: bool = False) -> None:
+        """Count bytes of files that the caller will store, or that are stored.
 
         Raises:
-            RateLimited: if the agent has stored too much in the last hour.
+            RateLimited: as `charge_text_volume`.
         """
-        self.world.file_volume.take(self.agent.id, size, self.limits.files_mib_per_hour)
+        limit = self.limits.files_mib_per_hour
+        self.world.file_volume.count(self.agent.id, size, limit, is_stored=is_stored)
 
     def refund_text_volume(self, size: int) -> None:
         """Take back the count of bytes of a change that was refused."""

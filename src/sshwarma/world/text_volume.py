@@ -45,6 +45,10 @@ class StoredVolume:
         """Count `size` bytes stored already, such as a tool's result; never refused."""
         self._find_bucket(agent_id, mib_per_hour).take(size)
 
+    def count(self, agent_id: str, size: int, mib_per_hour: int, *, is_stored: bool) -> None:
+        """Count `size` bytes: by `charge` if they are stored already, else by `take`."""
+        (self.charge if is_stored else self.take)(agent_id, size, mib_per_hour)
+
     def _find_bucket(self, agent_id: str, mib_per_hour: int) -> TokenBucket:
         burst = mib_per_hour * MIB
         return self._buckets.get(agent_id, burst / HOUR_SECONDS, burst)
