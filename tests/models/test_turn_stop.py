@@ -111,6 +111,31 @@ async def test_only_who_asked_or_a_moderator_may_drop_a_turn(house: House) -> No
         await run_line(house.caller("bob"), f"/message drop {asked.turn_id}")
 
 
+@pytest.mark.parametrize("typed", ["@qwen tell me everything", "/retry"])
+async def test_stored_question_is_answered_though_its_line_was_cancelled(
+    house: House, typed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if typed == "/retry":
+        said = await run_line(house.caller("bob"), "@qwen hi")
+        await house.turns.wait_until_ended(said.turns[0])
+    change = house.world.change
+
+    async def change_and_cancel(work: Any, **options: Any) -> Any:
+        result = await change(work, **options)
+        asking.cancel()
+        await asyncio.sleep(0)
+        return result
+
+    asking = asyncio.create_task(run_line(house.caller("bob"), typed))
+    monkeypatch.setattr(house.world, "change", change_and_cancel)
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    monkeypatch.undo()
+    (turn_id,) = house.turns._running
+    await house.turns.wait_until_ended(turn_id)
+    assert (await house.statuses())[-1] == "completed"
+
+
 async def test_only_the_asker_or_an_owner_may_stop_a_turn(house: House) -> None:
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         await asyncio.Event().wait()

@@ -131,6 +131,41 @@ async def test_line_that_runs_is_looked_at_and_stopped_by_its_number(
     await house.flush()
 
 
+async def test_stop_of_a_paste_waits_for_the_line_before_it_unless_that_takes_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    may_end = asyncio.Event()
+
+    async def run(caller: Caller, typed: str) -> Any:
+        ran.append(typed)
+        if not typed.startswith("/stop"):
+            await may_end.wait()
+        return await run_line(caller, typed)
+
+    monkeypatch.setattr(shell_module, "run_line", run)
+    screen = OwnScreen()
+    house, shell = await carols_shell(world, screen)
+    await until(lambda: "lobby" in screen.text)
+    shell.terminal.feed(b"@tale again\r/stop @tale\rlater\r")
+    await until(lambda: ran)
+    await asyncio.sleep(0)
+    assert ran == ["@tale again"]
+    may_end.set()
+    await until(lambda: "later" in ran)
+    assert ran == ["@tale again", "/stop @tale", "later"]
+
+    may_end.clear()
+    monkeypatch.setattr(line_progress, "_WAITING_SECONDS", 0.0)
+    shell.terminal.feed(b"/run slow\rlater\r/stop 1\r")
+    await until(lambda: "/stop 1" in ran)
+    assert ran[3:] == ["/run slow", "/stop 1"]
+    may_end.set()
+    await until(lambda: len(ran) == 6)
+    shell.closed(None)
+    await house.flush()
+
+
 async def test_look_of_a_paste_waits_for_the_line_before_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +204,7 @@ async def test_lines_before_ctrl_d_run_first_and_lines_after_it_are_refused(
     house, shell = await carols_shell(world, screen)
     await until(lambda: "lobby" in screen.text)
     shell.terminal.feed(b"first\r")
-    await until(lambda: shell._running)
+    await until(lambda: shell._lines.is_running)
     shell.terminal.feed(b"second\r/answer nobody\r\x04third\r")
     shell.eof()
     await until(lambda: "not sent: third" in screen.text)

@@ -6,6 +6,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
+from sshwarma.common.finish import finish
 from sshwarma.models.open_turns import open_turns
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import ModelName
@@ -21,6 +22,7 @@ from sshwarma.verbs.say import SentMessage, check_answer_capacity
 from sshwarma.workspaces.turn_files import move_files, remember_files
 from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
@@ -60,39 +62,53 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     check_answer_capacity(caller, answering, 1)
     question = await caller.world.store.read(partial(_question_row, turn=old_turn))
 
-    def work(tx: Change) -> tuple[Row, Turn]:
-        stored_turn = turns.find_turn(tx.conn, caller.room_id, old_turn.id)
-        called_turns = list_called_turns(tx.conn, stored_turn)
-        later_turns = _turns_after(tx.conn, stored_turn, called_turns)
-        is_last = stored_turn.status != "dropped" and not later_turns
-        if is_last:
-            remember_files(tx, services_of(caller).workspaces, caller.room_id)
-        _leave_turns(tx, caller, [stored_turn, *called_turns], is_last=not later_turns)
-        restore_notes(tx, caller, stored_turn)
-        (turn,) = open_turns(
-            tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
+    again = partial(
+        _open_again, caller=caller, old_turn=old_turn, agent=agent, text=question.content
+    )
+
+    async def open_and_ask() -> tuple[Row, Turn]:
+        """Open the turn and start its answer."""
+        row, turn = await caller.change(again)
+        limit = caller.limits.turns_per_question
+        asked = Question(
+            caller.agent.id, limit, turn.question_id, {agent.id}, caller.origin.fingerprint
         )
-        row = rows.append_row(
-            tx,
-            caller.room_id,
-            "chat",
-            question.content,
-            author_id=caller.agent.id,
-            turn_id=turn.id,
-            meta={"again": stored_turn.id},
-        )
-        turns.set_request_row(tx, [turn.id], row)
-        tx.publish_on_commit(TurnsChanged(caller.room_id))
+        answering.start_turn(turn, agent, row, caller.services, asked=asked)
         return row, turn
 
-    row, turn = await caller.change(work)
-    limit = caller.limits.turns_per_question
-    asked = Question(
-        caller.agent.id, limit, turn.question_id, {agent.id}, caller.origin.fingerprint
-    )
-    answering.start_turn(turn, agent, row, caller.services, asked=asked)
+    # A stored turn has to be answered, even if the caller's connection ends meanwhile.
+    row, turn = await finish(open_and_ask())
     room_name = (await caller.room()).name
     return SentMessage(room_name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
+
+
+def _open_again(
+    tx: Change, caller: Caller, old_turn: Turn, agent: Agent, text: str
+) -> tuple[Row, Turn]:
+    """Append the question again, with a turn of a model beside or after the old one."""
+    stored_turn = turns.find_turn(tx.conn, caller.room_id, old_turn.id)
+    called_turns = list_called_turns(tx.conn, stored_turn)
+    later_turns = _turns_after(tx.conn, stored_turn, called_turns)
+    is_last = stored_turn.status != "dropped" and not later_turns
+    if is_last:
+        remember_files(tx, services_of(caller).workspaces, caller.room_id)
+    _leave_turns(tx, caller, [stored_turn, *called_turns], is_last=not later_turns)
+    restore_notes(tx, caller, stored_turn)
+    (turn,) = open_turns(
+        tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
+    )
+    row = rows.append_row(
+        tx,
+        caller.room_id,
+        "chat",
+        text,
+        author_id=caller.agent.id,
+        turn_id=turn.id,
+        meta={"again": stored_turn.id},
+    )
+    turns.set_request_row(tx, [turn.id], row)
+    tx.publish_on_commit(TurnsChanged(caller.room_id))
+    return row, turn
 
 
 def _leave_turns(tx: Change, caller: Caller, old: list[Turn], *, is_last: bool) -> None:

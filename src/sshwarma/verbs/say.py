@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.common.refusals import count_refusal
 from sshwarma.models.open_turns import open_turns
@@ -104,12 +105,18 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     )
     if models:
         check_answer_capacity(caller, answering, len(models))
-    with question.asking(models):
-        row, new_turns = await caller.world.change(
-            partial(_append_message, caller=caller, text=message, models=models, question=question)
-        )
-    for turn, agent in zip(new_turns, models, strict=True):
-        answering.start_turn(turn, agent, row, caller.services, asked=question)
+    append = partial(_append_message, caller=caller, text=message, models=models, question=question)
+
+    async def append_and_ask() -> tuple[Row, list[Turn]]:
+        """Append the message, and start an answer for each turn that it opens."""
+        with question.asking(models):
+            row, new_turns = await caller.world.change(append)
+        for turn, agent in zip(new_turns, models, strict=True):
+            answering.start_turn(turn, agent, row, caller.services, asked=question)
+        return row, new_turns
+
+    # A stored turn has to be answered, even if the caller's connection ends meanwhile.
+    row, new_turns = await finish(append_and_ask())
     turn_ids = tuple(turn.id for turn in new_turns)
     notes = [reason for reason in reasons.values() if reason]
     silent_models = answering.unavailable_mentions(message, caller.agent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from typing import Final, Self
 
@@ -21,10 +21,14 @@ _WAITING_SECONDS: Final = 1.0
 class LineProgress:
     """Shows what a line reports of itself, and how many lines wait for it."""
 
-    def __init__(self, terminal: Terminal, waiting: Sized) -> None:
-        """Show it in a terminal, with how many lines wait."""
+    def __init__(self, terminal: Terminal, waiting: Sized, on_late: Callable[[], None]) -> None:
+        """Show it in a terminal with the number of waiting lines.
+
+        `on_late` is called when it takes long.
+        """
         self._terminal = terminal
         self._waiting = waiting
+        self._notify_late = on_late
         self._text = ""
         self._is_late = False  # whether lines that wait are shown
         self._timer: asyncio.TimerHandle | None = None
@@ -39,6 +43,11 @@ class LineProgress:
             self._timer.cancel()
         self._text, self._is_late = "", False
         self._terminal.set_live_block(_KEY, None)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the line takes long."""
+        return self._is_late
 
     @property
     def is_late_alone(self) -> bool:
@@ -56,6 +65,7 @@ class LineProgress:
 
     def _on_late(self) -> None:
         self._is_late = True
+        self._notify_late()
         self._draw()
 
     def _show(self, text: str) -> None:

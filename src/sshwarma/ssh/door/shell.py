@@ -7,7 +7,6 @@ messages are printed as they come, by `RoomView`.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,12 +21,12 @@ from sshwarma.ssh.door import arrival
 from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal
 from sshwarma.ssh.door.early_input import EarlyInput
 from sshwarma.ssh.door.greeting import draw_greeting
-from sshwarma.ssh.door.line_progress import LineProgress
+from sshwarma.ssh.door.line_queue import LineQueue
 from sshwarma.ssh.door.render_ahead import render_ahead
 from sshwarma.ssh.door.room_view import RoomView
 from sshwarma.ssh.door.shown_questions import ShownQuestions
 from sshwarma.ssh.door.terminal_options import ClientTerminal
-from sshwarma.ssh.door.typed_ahead import RefusedLines, TypedLine, check_line, is_aside
+from sshwarma.ssh.door.typed_ahead import RefusedLines, TypedLine, check_line, may_ask_models
 from sshwarma.ssh.transport.interfaces import Channel, ChannelHandler, ClientLink
 from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
@@ -75,12 +74,8 @@ class ShellHandler(ChannelHandler):
         self._link = link
         self._channel = channel
         self._connection = AgentConnection(agent_id, LOBBY_ID, "ssh")
-        self._lines: deque[TypedLine] = deque()
-        self._refused_lines = RefusedLines(self._print, self._lines)
-        self._running = False  # whether a line is running
         self._stops: list[Callable[[], None]] = []
         self._is_leaving = False  # when the lines that have come are done
-        self._asides: set[asyncio.Task[None]] = set()  # lines that run beside another
         self._ended = False
         env = dict(channel.env)
         self._client_terminal = ClientTerminal(channel.term, env, context.utf8(env))
@@ -101,7 +96,8 @@ class ShellHandler(ChannelHandler):
             history=history,
             clock=context.clock,
         )
-        self._progress = LineProgress(self.terminal, self._lines)
+        self._lines = LineQueue(self.terminal, self._start_beside)
+        self._refused_lines = RefusedLines(self._print, self._lines.waiting)
         self._early_input = EarlyInput(
             channel, history, lambda: context.load_input_history(agent_id), self.terminal.feed
         )
@@ -147,27 +143,21 @@ class ShellHandler(ChannelHandler):
     def _on_submit(self, typed: str) -> None:
         if not typed.strip():
             return
+        waiting = len(self._lines.waiting)
         try:
-            check_line(typed, self._context, self._agent_id, len(self._lines), self._is_leaving)
+            check_line(typed, self._context, self._agent_id, waiting, self._is_leaving)
         except WorldError as error:
             self._refused_lines.show_first(typed, error)
             return
         self._context.remember_input(self._agent_id, typed)
         given = TypedLine(typed, self._questions.list_shown())
-        if self._running and typed.split() == ["/stop"]:
+        if self._lines.is_running and typed.split() == ["/stop"]:
             self._task.cancel()
-        elif self._running and is_aside(typed, self._progress):
-            running = self._background(self._run_concurrent_line(given))
-            self._asides.add(running)
-            running.add_done_callback(self._asides.discard)
-        else:
-            self._lines.append(given)
-            self._progress.refresh()
-            if self._task.done():
-                self._start_lines()
+        elif self._lines.add(given) and self._task.done():
+            self._start_lines()
 
     def _on_interrupt(self) -> None:
-        if self._running:
+        if self._lines.is_running:
             self._task.cancel()
         elif not self._stop_answers():
             self._print(block(line(("dim", "Leave with Ctrl-D or /quit."))))
@@ -179,7 +169,7 @@ class ShellHandler(ChannelHandler):
         return bool(turns.stop(self._room_view.room_id, opened_by=self._agent_id, by=by))
 
     def _on_leave_key(self) -> None:
-        if self._running:
+        if self._lines.is_running:
             leaving = "You leave when the command that runs has ended. Ctrl-C stops it."
             self._print(block(line(("dim", leaving))))
         self._leave()
@@ -196,7 +186,7 @@ class ShellHandler(ChannelHandler):
         if self._is_leaving or self._ended:
             return
         self._is_leaving = True
-        if not self._early_input.is_drawn or (self._task.done() and not self._asides):
+        if not self._early_input.is_drawn or (self._task.done() and not self._lines.runs_beside):
             self._farewell(GOODBYE)
         elif self._task.done():
             self._start_lines()
@@ -223,11 +213,10 @@ class ShellHandler(ChannelHandler):
 
     async def _run_queued_lines(self) -> None:
         """Run the queued lines, one after another; then leave, if asked to."""
-        while self._lines and not self._ended:
-            await self._run_line(self._lines.popleft())
+        while self._lines.waiting and not self._ended:
+            await self._run_line(self._lines.waiting.popleft())
         if self._is_leaving:
-            if self._asides:
-                await asyncio.wait(self._asides)
+            await self._lines.wait_for_beside()
             self._farewell(GOODBYE)
 
     async def _enter_world(self) -> None:
@@ -260,6 +249,9 @@ class ShellHandler(ChannelHandler):
         if not self._ended:
             self._print(draw_result(await read_room_details(self._make_caller())))
 
+    def _start_beside(self, typed: TypedLine) -> asyncio.Task[None]:
+        return self._background(self._run_concurrent_line(typed))
+
     async def _run_concurrent_line(self, typed: TypedLine) -> None:
         """Run a line at once that the running line may be waiting for."""
         try:
@@ -270,11 +262,10 @@ class ShellHandler(ChannelHandler):
 
     async def _run_line(self, line_typed: TypedLine) -> None:
         """Run one line and show its result."""
-        self._running = True
         typed = line_typed.text
         try:
-            self._context.line_rate.check(self._agent_id)
-            with self._progress as progress:
+            with self._lines.running() as progress:
+                self._context.line_rate.check(self._agent_id)
                 result = await run_line(
                     progress.for_caller(self._make_line_caller(line_typed)), typed
                 )
@@ -289,13 +280,17 @@ class ShellHandler(ChannelHandler):
             if self._ended or task is None:
                 raise
             task.uncancel()  # Ctrl-C ends the line, not the shell
+            if may_ask_models(typed):
+                self._stop_answers()  # which the line may have just asked for
             self._print(block(line(("warn", "Stopped."))))
             return
-        finally:
-            self._running = False
         if isinstance(result, Goodbye):
             self._farewell(GOODBYE)
-            return
+        else:
+            await self._show_result(result)
+
+    async def _show_result(self, result: object) -> None:
+        """Show the result of a line, or the room that it went to."""
         if isinstance(result, EditDraft):
             self.terminal.prefill(result.line)
         if self._connection.room_id != self._room_view.room_id:

@@ -75,14 +75,29 @@ def check_talk(context: SshContext, agent_id: str, typed: str) -> None:
 def is_aside(typed: str, progress: LineProgress) -> bool:
     """Return whether a terminal runs a line at once, while another runs.
 
-    `/stop` is meant for what runs, and so is `/look` when somebody has waited for it: a line of a
-    paste is not, which the lines before it may have to do with.
+    `/stop` and `/look` are meant for what runs when somebody has waited for it: those of a paste
+    are not, which the lines before them have to do with.
     """
     if is_concurrent_line(typed):
         return True
+    return progress.is_late and (
+        is_stop(typed) or (_find_verb_name(typed) == "look" and progress.is_late_alone)
+    )
+
+
+def is_stop(typed: str) -> bool:
+    """Return whether a line stops what runs."""
+    return _find_verb_name(typed) == "stop"
+
+
+def may_ask_models(typed: str) -> bool:
+    """Return whether a line may have set off answers of models."""
+    return is_talk(typed) or _find_verb_name(typed) in ("say", "retry")
+
+
+def _find_verb_name(typed: str) -> str:
     found = find_typed(typed) if typed.startswith("/") else None
-    name = found[0].name if found is not None else ""
-    return name == "stop" or (name == "look" and progress.is_late_alone)
+    return found[0].name if found is not None else ""
 
 
 class RefusedLines:
