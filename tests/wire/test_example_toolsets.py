@@ -178,6 +178,30 @@ def test_renderer_says_what_it_cannot_show(house: Server, ann: Person) -> None:
 
 
 @covers("render")
+def test_page_of_a_frame_embeds_what_is_local_and_no_other(house: Server, ann: Person) -> None:
+    code = "def give(value: str):\n    return value\n"
+    done = house.owner.run("toolset import", pack({"toolset.yaml": PAGES, "m.py": code}), "-T")
+    assert done.status == 0, done
+    ann.does("equip room pages:*")
+    local = ann.does("run pages:page value=http://127.0.0.1:8080/a?b=1&c=2")
+    assert "page: http://127.0.0.1:8080/a?b=1&c=2" in local
+    assert "> page.html" in local
+    shown = ann.run("render", b"", "-T").raw.decode()
+    assert '<iframe src="http://127.0.0.1:8080/a?b=1&amp;c=2"' in shown
+    assert 'frame-src http://127.0.0.1:8080"' in shown
+    assert 'sandbox="allow-scripts allow-forms"' in shown
+    ann.does("run pages:page value=https://elsewhere.example/x")
+    refused = ann.run("render", b"", "-T")
+    assert refused.status == 1 and not refused.raw
+    assert refused.err == (
+        "Pages of elsewhere.example are not embedded: http.frame_hosts does not name it."
+        " Open it by itself: https://elsewhere.example/x\n"
+    )
+    ann.does("run pages:page value=ftp://elsewhere.example/")
+    assert "has no address of a page" in ann.run("render", b"", "-T").err
+
+
+@covers("render")
 def test_page_of_a_result_is_one_file_with_its_data(ann: Person) -> None:
     title = "</script><b>Sold"
     ann.does(f"run charts:line_chart {json.dumps({'title': title, 'values': [1, 2]})}")

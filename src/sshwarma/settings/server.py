@@ -119,6 +119,11 @@ class HttpSettings(SettingsSection):
         description="Additional host names that /mcp accepts, such as world.example.org. It"
         " always accepts 127.0.0.1, localhost and [::1], and refuses other names.",
     )
+    frame_hosts: tuple[Annotated[str, AfterValidator(check_host_name)], ...] = Field(
+        (),
+        description="Additional host names whose pages results of tools may embed, such as"
+        " grafana.example.org or grafana.example.org:3000. Pages of localhost always may.",
+    )
     public_url: Annotated[str, AfterValidator(check_base_url)] = Field(
         "",
         description="URL of this port for people's browsers, such as"

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection
 
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.toolsets import records
+from sshwarma.toolsets.frame_page import (
+    find_embedding_problem,
+    find_frame_url,
+    make_frame_page,
+)
 from sshwarma.toolsets.page_data import insert_data
 from sshwarma.verbs.arguments import RowNumber
 from sshwarma.verbs.attachment import AttachmentData
@@ -24,9 +29,12 @@ from sshwarma.world import calls, rows
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
+
+_PAGE_RENDERERS: Final = ("html", "frame")
+"""Renderers whose results are shown by a page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +60,11 @@ def draw_result_page(page: ResultPage, reader: Reader) -> Block:
     examples=("/render", "/render 54"),
 )
 async def render(caller: Caller, row: RowNumber | None = None) -> ResultPage:
-    """Get the page that shows the result of a tool with the renderer html.
+    """Get the page that shows the result of a tool.
 
-    It is one file with the data of the result in it. In JSON it is base64.
+    The tool has the renderer html or frame. It is one file: the page of the toolset with the data
+    of the result, or one that embeds the address. Pages of other hosts than the server's machine
+    are embedded if the settings name them. In JSON it is base64.
 
     For people:
         `ssh HOST render 54 > page.html` writes the file, which a browser opens.
@@ -67,14 +77,20 @@ async def render(caller: Caller, row: RowNumber | None = None) -> ResultPage:
         found = _find_row(conn, caller.room_id, row)
         plan, _ = calls.read_shown_result(conn, found)
         config = plan.get("config") if plan is not None else None
-        if plan is None or plan.get("renderer") != "html" or not isinstance(config, dict):
+        renderer = plan.get("renderer") if plan is not None else None
+        if renderer not in _PAGE_RENDERERS or not isinstance(config, dict):
             raise NotFound(f"Row {found.seq} is no result with a page.")
+        if renderer == "frame":
+            return found, config, ""
         sha256 = _find_artifact(conn, str(found.meta["tool"]), str(config.get("artifact")))
         return found, config, sha256
 
     found, config, sha256 = await caller.world.store.read(read)
-    blobs = services_of(caller).workspaces.blobs
-    content = await asyncio.to_thread(lambda: insert_data(blobs.read(sha256), config.get("data")))
+    if sha256:
+        blobs, page_data = services_of(caller).workspaces.blobs, config.get("data")
+        content = await asyncio.to_thread(lambda: insert_data(blobs.read(sha256), page_data))
+    else:
+        content = _embed(caller, found, config)
     data = base64.b64encode(content).decode()
     return ResultPage(found.seq, 1, 1, "text/html", len(content), data)
 
@@ -87,9 +103,24 @@ def _find_row(conn: Connection, room_id: str, number: int | None) -> Row:
         return found
     newest = rows.read_tail(conn, room_id, MAX_SEARCHED_CALLS, prefix="tool.")
     for one in reversed(newest):
-        if one.meta.get("renderer") == "html":
+        if one.meta.get("renderer") in _PAGE_RENDERERS:
             return one
     raise NotFound("No tool has made a page here yet.")
+
+
+def _embed(caller: Caller, found: Row, config: dict[str, Any]) -> bytes:
+    """Return a page that embeds the address of a result.
+
+    Raises:
+        NotFound: if it has none.
+        Forbidden: if it may not be embedded.
+    """
+    url = find_frame_url(config)
+    if url is None:
+        raise NotFound(f"Row {found.seq} has no address of a page.")
+    if problem := find_embedding_problem(url, services_of(caller).settings.http.frame_hosts):
+        raise Forbidden(problem, hint=f"Open it by itself: {url}")
+    return make_frame_page(url)
 
 
 def _find_artifact(conn: Connection, tool: str, path: str) -> str:

@@ -14,6 +14,7 @@ from sshwarma.terminal.markdown import render_markdown
 from sshwarma.terminal.text import Line, Table, line, text_lines
 from sshwarma.tools.provider import find_printed
 from sshwarma.tools.result_check import format_value
+from sshwarma.toolsets.frame_page import find_frame_url
 from sshwarma.verbs.rendered_file import read_content
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.workspaces.languages import guess_language
@@ -68,10 +69,7 @@ def draw_render_plan(
         case "html":
             lines += _draw_html(config, value, row)
         case "frame":
-            if target := config.get("url") or config.get("port"):
-                local = f"http://localhost:{target}/ on the machine of the server"
-                shown = target if isinstance(target, str) else local
-                lines.append(line(("dim", "  page: "), shown))
+            lines += _draw_frame(config, row)
     if isinstance(file, str) and file:
         call = reader.name_call("file show", path=file)
         lines.append(line(("dim", "  open in workspace: "), ("verb", call)))
@@ -98,7 +96,20 @@ def _draw_html(config: dict[str, Any], value: Any, row: int) -> list[Line | Tabl
         text = format_value(data, indent=1)
         lines.append(line(("dim", f"{page}, with the data:")))
         lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
-    if row:
-        saves = f"{write_ssh_command('render', row=row)} > page.html"
-        lines.append(line(("dim", "  for a browser: "), ("verb", saves)))
-    return lines
+    return [*lines, *_draw_page_command(row)]
+
+
+def _draw_frame(config: dict[str, Any], row: int) -> list[Line | Table]:
+    """Draw the address of a page, and how to open it."""
+    url = find_frame_url(config)
+    if url is None:
+        return []
+    where = "" if isinstance(config.get("url"), str) else " on the machine of the server"
+    return [line(("dim", "  page: "), f"{url}{where}"), *_draw_page_command(row)]
+
+
+def _draw_page_command(row: int) -> list[Line]:
+    if not row:
+        return []
+    saves = f"{write_ssh_command('render', row=row)} > page.html"
+    return [line(("dim", "  for a browser: "), ("verb", saves))]
