@@ -13,17 +13,13 @@ from sqlalchemy import select
 from sshwarma.git.accept import CheckedPush, accept_push
 from sshwarma.services import services_of
 from sshwarma.workspaces import manifests
-from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.schema import git_pushes
+from support.git_access import ALLOWED
 from support.people import Someone, do
 from support.rows import read_rows_after
 
 HEAD = "a" * 40
-
-
-async def allow(caller: Caller) -> Caller:
-    return caller
 
 
 def make_push(
@@ -43,7 +39,7 @@ def make_push(
 
 
 async def push(someone: Someone, given: CheckedPush) -> None:
-    await accept_push(someone.caller, services_of(someone.caller).workspaces, given, allow)
+    await accept_push(someone.caller, services_of(someone.caller).workspaces, given, ALLOWED)
 
 
 async def read_notices(someone: Someone) -> list[str]:

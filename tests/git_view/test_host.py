@@ -15,9 +15,9 @@ from sshwarma.git import host, session
 from sshwarma.git.host import GitHost
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.workspace import Workspaces
-from sshwarma.world.caller import Caller
 from sshwarma.world.errors import TimedOut, Unavailable
 from sshwarma.world.world import World
+from support.git_access import ALLOWED
 from support.people import Someone, do
 from support.raw_git import line
 
@@ -46,10 +46,6 @@ class Client:
         self.answered.set()
 
 
-async def allow(caller: Caller) -> Caller:
-    return caller
-
-
 @pytest.fixture
 def files(world: World, tmp_path: Path) -> Workspaces:
     return Workspaces(world, BlobStore(tmp_path / "blobs"))
@@ -76,7 +72,7 @@ async def holding(served: GitHost, *people: Someone) -> AsyncIterator[None]:
     """Sessions of people that have been answered, and say nothing."""
     clients = [Client() for _ in people]
     tasks = [
-        asyncio.create_task(served.serve(someone.caller, FETCH, client, allow))
+        asyncio.create_task(served.serve(someone.caller, FETCH, client, ALLOWED))
         for someone, client in zip(people, clients, strict=True)
     ]
     for client in clients:
@@ -91,7 +87,7 @@ async def fetch(served: GitHost, someone: Someone) -> bytes:
     """What a client reads that wants nothing."""
     client = Client(b"0000")
     client.ended.set()
-    await served.serve(someone.caller, FETCH, client, allow)
+    await served.serve(someone.caller, FETCH, client, ALLOWED)
     return bytes(client.read_bytes)
 
 
@@ -121,7 +117,7 @@ async def test_silent_client_is_ended(
     await put(files, bob, "a")
     monkeypatch.setattr(session, "GIT_IDLE_SECONDS", 0.2)
     with pytest.raises(TimedOut, match="nothing was sent or read"):
-        await served.serve(bob.caller, FETCH, Client(), allow)
+        await served.serve(bob.caller, FETCH, Client(), ALLOWED)
     assert not list((cache / "work").iterdir())
 
 
@@ -152,10 +148,10 @@ async def test_object_that_is_lost_is_there_for_the_next_client(
     with pytest.raises(Unavailable, match="The repository was damaged"):
         client = Client(wants + line(b"done\n"))
         client.ended.set()
-        await served.serve(bob.caller, FETCH, client, allow)
+        await served.serve(bob.caller, FETCH, client, ALLOWED)
     again = Client(wants + line(b"done\n"))
     again.ended.set()
-    await served.serve(bob.caller, FETCH, again, allow)
+    await served.serve(bob.caller, FETCH, again, ALLOWED)
     assert b"PACK" in again.read_bytes
 
 
@@ -218,4 +214,4 @@ async def test_push_to_a_full_disk_is_refused_before_it_is_sent(
     client = Client(b"")
     client.ended.set()
     with pytest.raises(Unavailable, match="MiB free, and a push needs"):
-        await served.serve(bob.caller, "git-receive-pack", client, allow)
+        await served.serve(bob.caller, "git-receive-pack", client, ALLOWED)

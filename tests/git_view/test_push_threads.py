@@ -11,12 +11,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from git_view.test_accept import allow, make_push, push
+from git_view.test_accept import make_push, push
 from sshwarma.git import accept, session
 from sshwarma.git.frames import HEAD, STATE
 from sshwarma.git.session import GitSession
 from sshwarma.services import services_of
 from sshwarma.workspaces import change_notice
+from support.git_access import ALLOWED
 from support.people import Someone
 
 
@@ -82,7 +83,7 @@ async def test_what_the_process_says_is_read_in_a_thread(
     process: Any = FakeProcess(said)
     stream = FakeStream()
     workspaces = services_of(bob.caller).workspaces
-    served = GitSession(process, stream, tmp_path, workspaces, allow)
+    served = GitSession(process, stream, tmp_path, workspaces, ALLOWED)
     await served.run(bob.caller, None)
     assert b"could not be read" in stream.written
     assert read and threading.main_thread() not in read

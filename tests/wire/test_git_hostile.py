@@ -206,6 +206,21 @@ def test_disabled_account_ends_a_session_in_progress(serve: Callable[..., Server
         time.sleep(0.05)
 
 
+def test_session_is_seen_in_the_room_and_stopped_there(serve: Callable[..., Server]) -> None:
+    server = serve()
+    ann, bob = server.person("ann"), server.person("bob")
+    server.owner.does("file put a = 1")
+    held = hold(ann, "lobby")
+    (running,) = bob.json("look")["running"]
+    assert (running["work"], running["by"]) == ("git fetch", "ann")
+    assert "needs the moderate right" in bob.run(f"stop {running['number']}").err
+    assert held.poll() is None
+    assert "Stopped git fetch of ann." in server.owner.does("stop")
+    assert held.wait(10) == 1
+    held.communicate()
+    assert not bob.json("look")["running"]
+
+
 def test_server_stops_while_a_client_is_silent(serve: Callable[..., Server]) -> None:
     server = serve()
     server.owner.does("file put a = 1")

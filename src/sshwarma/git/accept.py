@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from sqlalchemy import insert
 from sshwarma.common.limits import MAX_GIT_PUSH_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import KIB
+from sshwarma.git.access import GitAccess
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.change_notice import describe_changes
 from sshwarma.workspaces.paths import find_path_problem
@@ -79,7 +80,7 @@ async def accept_push(
     caller: Caller,
     workspaces: Workspaces,
     push: CheckedPush,
-    check: Callable[[Caller], Awaitable[Caller]],
+    access: GitAccess,
 ) -> None:
     """Make a version of a push; commits that change no file make one, too.
 
@@ -87,17 +88,17 @@ async def accept_push(
         caller: who pushes, in the room.
         workspaces: the files of all rooms.
         push: what is pushed.
-        check: returns who may change the files now.
+        access: says who may change the files now.
 
     Raises:
         WorldError: if the caller may not, the room has changed, or it is too large.
     """
-    caller = await check(caller)
+    caller = await access.check(caller)
     # In threads: a push may change some thousand files.
     caller.charge_file_volume(await asyncio.to_thread(_check_changes, push))
     sizes, pack_sha256, pack_size = await asyncio.to_thread(_store, workspaces, push)
     changes, described = await asyncio.to_thread(_list_changes, push, sizes)
-    caller = await check(caller)  # again: storing may have taken long
+    caller = await access.check(caller)  # again: storing may have taken long
 
     def work(tx: Change) -> None:
         def edit(_: Tree) -> Changes:
@@ -123,6 +124,7 @@ async def accept_push(
         )
         caller.append_notice(tx, _describe(changed.changes))
 
+    access.begin_storing()
     await caller.with_verb("git push", f"git push: {described}").change(work)
 
 

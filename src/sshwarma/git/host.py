@@ -11,7 +11,7 @@ import shutil
 import weakref
 from asyncio.subprocess import Process
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +45,7 @@ from sshwarma.common.processes import (
     start_isolated,
 )
 from sshwarma.common.units import MIB
+from sshwarma.git.access import GitAccess
 from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
 from sshwarma.git.service_names import PUSH
@@ -91,7 +92,7 @@ class GitHost:
         caller: Caller,
         service: str,
         stream: ByteStream,
-        check: Callable[[Caller], Awaitable[Caller]],
+        access: GitAccess,
     ) -> None:
         """Serve a clone, fetch or push of the caller's room.
 
@@ -99,7 +100,7 @@ class GitHost:
             caller: who may read the files, and for a push change them.
             service: `git-upload-pack` or `git-receive-pack`.
             stream: the client.
-            check: returns who may still do that.
+            access: says who may still do that.
 
         Raises:
             WorldError: if it is refused before the client was answered: a push also if the disk has
@@ -113,13 +114,13 @@ class GitHost:
             self._users[room_id] += 1
             try:
                 try:
-                    await self._serve_once(caller, service, stream, check)
+                    await self._serve_once(caller, service, stream, access)
                 except DamagedRepositoryError as error:
                     log.warning("a repository is made again", room=room_id, reason=str(error))
                     await self._delete_repository(room_id, self._users[room_id])
                     if error.was_answered:
                         raise Unavailable("The repository was damaged. Try again.") from error
-                    await self._serve_once(caller, service, stream, check)
+                    await self._serve_once(caller, service, stream, access)
             finally:
                 self._users[room_id] -= 1
             await self._delete_old_repositories()
@@ -158,13 +159,13 @@ class GitHost:
         caller: Caller,
         service: str,
         stream: ByteStream,
-        check: Callable[[Caller], Awaitable[Caller]],
+        access: GitAccess,
     ) -> None:
         work = self._directory / WORK_DIRECTORY / secrets.token_hex(8)
         try:
             await finish(asyncio.to_thread(work.mkdir, 0o700, parents=True))
             process = await _start_process()
-            session = GitSession(process, stream, work, self._workspaces, check)
+            session = GitSession(process, stream, work, self._workspaces, access)
             try:
                 base_id = await self._update(caller.room_id, service, process, session, work)
                 await session.run(caller, base_id)

@@ -8,7 +8,7 @@ import json
 import signal
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.units import KIB, MIB
 from sshwarma.git.accept import CheckedPush, accept_push
+from sshwarma.git.access import GitAccess
 from sshwarma.git.frames import DATA, HEAD, MAX_FRAME_BYTES, STATE
 from sshwarma.git.pkt_line import BRANCH, encode_report
 from sshwarma.workspaces.workspace import Workspaces
@@ -61,7 +62,7 @@ class GitSession:
         stream: ByteStream,
         work: Path,
         workspaces: Workspaces,
-        check: Callable[[Caller], Awaitable[Caller]],
+        access: GitAccess,
     ) -> None:
         """Connect a client with a process that was just started."""
         assert process.stdin and process.stdout and process.stderr  # noqa: S101 - for mypy
@@ -72,7 +73,7 @@ class GitSession:
         self._stream = stream
         self._work = work
         self._workspaces = workspaces
-        self._check = check
+        self._access = access
         self._moved_at = time.monotonic()
         self._was_answered = False
 
@@ -165,7 +166,7 @@ class GitSession:
         reason = ""
         try:
             push = await asyncio.to_thread(CheckedPush.parse, state, base_id, self._work)
-            await accept_push(caller, self._workspaces, push, self._check)
+            await accept_push(caller, self._workspaces, push, self._access)
         except WorldError as error:
             log.info("a push was refused", reason=str(error), agent=caller.agent.name)
             reason = str(error)

@@ -50,7 +50,8 @@ async def stop(caller: Caller, name: Stoppable | None = None) -> Confirmation:
 
     For people:
         Ctrl-C does the same for answers, and for what runs in the terminal where it is pressed.
-        /look shows the numbers of calls and commands. Both can be typed while a command runs.
+        /look shows the numbers of calls and commands, which clones and pushes of git are, too.
+        Both can be typed while a command runs.
 
     Args:
         name: the model, or the number of a call or command (default: every model that answers

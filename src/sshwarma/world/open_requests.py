@@ -92,6 +92,11 @@ class OpenRequest:
         if is_own and kind is not None and issubclass(kind, asyncio.CancelledError):
             raise (Conflict if self.stopped_by else Forbidden)(self.reason) from error
 
+    def begin_work(self, room_id: str, work: str) -> None:
+        """Say which room the request acts in, and what people there can stop."""
+        self.room_id = room_id
+        self.work, self.number = work, self._requests.take_number()
+
     def end(self, reason: str) -> None:
         """Cancel the work, for `reason`."""
         if not self.reason:
@@ -144,8 +149,12 @@ class OpenRequests:
         work: str = "",
     ) -> OpenRequest:
         """Return a request of an agent, to be used in a `with` block around its work."""
-        number = next(self._numbers) if work else 0
+        number = self.take_number() if work else 0
         return OpenRequest(self, agent_id, room_id, token, via, work, number)
+
+    def take_number(self) -> int:
+        """Return the next number by which people stop work."""
+        return next(self._numbers)
 
     def add(self, request: OpenRequest) -> None:
         """Add a request; entering it does."""

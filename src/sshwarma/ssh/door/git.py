@@ -19,6 +19,7 @@ from sshwarma.common.exit_status import (
     EXIT_OK,
 )
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.git.access import GitAccess
 from sshwarma.git.pkt_line import encode_error
 from sshwarma.git.service_names import FETCH, PUSH
 from sshwarma.ssh.door.byte_channel import ByteChannel
@@ -32,6 +33,7 @@ from sshwarma.verbs.dispatch import check_may_pipe
 from sshwarma.verbs.registry import find_verb
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
+from sshwarma.world.open_requests import OpenRequest
 
 log = structlog.get_logger(__name__)
 
@@ -94,32 +96,11 @@ class GitHandler(StreamHandler):
             if not self._command.room:
                 raise NotFound("A repository here is the files of a room.", hint=USAGE)
             caller = await caller.in_room(self._command.room)
-            request.room_id = caller.room_id
-            check = self._check_push if is_push else self._check_fetch
-            caller = await check(caller)
+            access: GitAccess = _PushAccess(request) if is_push else _FetchAccess(request)
+            caller = await access.check(caller)
+            request.begin_work(caller.room_id, "git push" if is_push else "git fetch")
             service = PUSH if is_push else FETCH
-            await self._context.git.serve(caller, service, self._stream, check)
-
-    async def _check_fetch(self, caller: Caller) -> Caller:
-        """Return who may read the files now.
-
-        Raises:
-            WorldError: if they may not.
-        """
-        return await caller.refreshed()
-
-    async def _check_push(self, caller: Caller) -> Caller:
-        """Return who may change the files now, with the rights of `file put`.
-
-        Raises:
-            WorldError: if they may not.
-        """
-        caller = await caller.refreshed()
-        verb = find_verb("file put")
-        if verb is None:
-            raise LookupError("there is no verb file put")
-        await check_may_pipe(caller, verb)
-        return caller
+            await self._context.git.serve(caller, service, self._stream, access)
 
     def _say(self, text: str) -> None:
         """Tell the client something: in the protocol, if nothing of that was sent yet."""
@@ -127,6 +108,34 @@ class GitHandler(StreamHandler):
             self._channel.write_stderr(escape_controls(text).encode() + b"\n")
         else:
             self._channel.write(encode_error(escape_controls(text)))
+
+
+class _FetchAccess(GitAccess):
+    """The rights of a clone or fetch."""
+
+    def __init__(self, request: OpenRequest) -> None:
+        self._request = request
+
+    @override
+    async def check(self, caller: Caller) -> Caller:
+        return await caller.refreshed()
+
+    @override
+    def begin_storing(self) -> None:
+        self._request.end_work()
+
+
+class _PushAccess(_FetchAccess):
+    """The rights of a push: those of `file put`."""
+
+    @override
+    async def check(self, caller: Caller) -> Caller:
+        caller = await super().check(caller)
+        verb = find_verb("file put")
+        if verb is None:
+            raise LookupError("there is no verb file put")
+        await check_may_pipe(caller, verb)
+        return caller
 
 
 class _AnsweredChannel(ByteChannel):
