@@ -9,6 +9,7 @@ import yaml
 
 from sshwarma.toolsets.bundle import read_bundle
 from sshwarma.toolsets.import_warnings import MAX_WARNINGS, list_warnings
+from sshwarma.toolsets.records import ToolInfo
 from sshwarma.toolsets.worker_process import WorkerAnswer
 
 TOOL = """
@@ -36,3 +37,16 @@ def test_manifest_is_read_once_for_all_warnings(monkeypatch: pytest.MonkeyPatch)
     assert len(reads) == 1
     assert len(shown) == MAX_WARNINGS and rest == "100 more warnings."
     assert shown[0] == "toolset.yaml: tools[1].name: Same is the name of tools[0], too (line 12)."
+
+
+def test_tools_that_overrides_rename_have_other_names() -> None:
+    manifest = (
+        'manifest_version: "1"\nid: kit\nname: Kit\nversion: "1"\n'
+        "tools:\n  - {id: a, entrypoint: m:f, description: x}\n"
+        "  - {id: b, entrypoint: m:g, description: x, name: a}\n"
+        "tool_overrides:\n  - {tool_id: kit:b, name_override: Other}\n"
+    )
+    code = b"def f(): pass\ndef g(): pass\n"
+    bundle = read_bundle({"toolset.yaml": manifest.encode(), "m.py": code})
+    described = [ToolInfo(name, None, "x", {"type": "object"}, False) for name in "ab"]
+    assert list_warnings(bundle, described, WorkerAnswer({}, ())) == ()

@@ -52,9 +52,13 @@ def describe_unreadable(bundle: Bundle, reason: str) -> str:
 def _find_equal_names(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str]:
     """Yield the tools that people see under the name of another."""
     titles = {info.id: info.title for info in tools}
+    renamed = {
+        override.tool_id.removeprefix(f"{bundle.manifest.id}:"): override.name_override
+        for override in bundle.manifest.tool_overrides
+    }
     first: dict[str, int] = {}
     for index, tool in enumerate(bundle.manifest.tools):
-        name = tool.name or titles.get(tool.id) or tool.id
+        name = renamed.get(tool.id) or tool.name or titles.get(tool.id) or tool.id
         if first.setdefault(name, index) != index:
             place = f"tools[{index}]{'.name' if tool.name else ''}"
             yield f"{place}: {name} is the name of tools[{first[name]}], too"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -90,6 +90,10 @@ PatternsToEquip: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_to_
 EquippedPatterns: TypeAlias = Annotated[str, Arg(rest=True, complete=complete_equipped)]
 
 
+_MAX_NAMED: Final = 20
+"""Names in one line of a result; the others are counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class EquipResult:
     """The result of an equip or unequip.
@@ -122,17 +126,19 @@ def draw_equip_result(result: EquipResult, reader: Reader) -> Block:
     describe = describe_context if result.on else describe_lost_context
     place = describe(result.context)
     lines = (
-        [line(f"{word} ", *join_names(result.changed, "tool"), f" {place}.", hang=2)]
+        [line(f"{word} ", *join_names(result.changed, "tool", _MAX_NAMED), f" {place}.", hang=2)]
         if result.changed
         else []
     )
     if result.switched_off:
-        names = join_names(result.switched_off, "tool")
+        names = join_names(result.switched_off, "tool", _MAX_NAMED)
         place = describe_context(result.context)
         lines.append(line("Switched off ", *names, f" {place}.", hang=2))
     if result.already:
         state = "Already equipped: " if result.on else "Not equipped: "
-        lines.append(line(("dim", state), *join_names(result.already, "dim"), ".", hang=2))
+        lines.append(
+            line(("dim", state), *join_names(result.already, "dim", _MAX_NAMED), ".", hang=2)
+        )
     if result.unmatched:
         lines.append(
             line(("warn", "Nothing matches "), *join_names(result.unmatched, "warn"), ".", hang=2)

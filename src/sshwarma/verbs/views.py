@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field, TypeAdapter
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.shorten import count_rest
 from sshwarma.common.units import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS
 from sshwarma.terminal.picture import Picture
 from sshwarma.terminal.render import render_plain
@@ -158,13 +159,16 @@ def draw_skipped(skipped: Iterable[SkippedSetting]) -> list[Line]:
     return [line(("heading", heading)), *lines] if lines else []
 
 
-def join_names(items: Iterable[str], style: str) -> list[Span]:
-    """Join names with commas, each in a style: `a, b, c`."""
+def join_names(items: Iterable[str], style: str, limit: int | None = None) -> list[Span]:
+    """Join names with commas, each in a style: `a, b`; count those beyond a limit."""
+    names = list(items)
     spans: list[Span] = []
-    for item in items:
+    for item in names[:limit]:
         if spans:
             spans.append(("", ", "))
         spans.append((style, item))
+    if limit is not None and (rest := count_rest(len(names) - limit)):
+        spans.append(("", f" {rest}"))
     return spans
 
 
