@@ -15,10 +15,9 @@ import idna
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.sandbox.profile import WORKSPACE_PATH
+from sshwarma.settings.addresses import MAX_PORT
 from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.workspaces.tree import Entry
-
-MAX_PORT: Final = 65_535
 
 _MAX_URL_CHARACTERS: Final = 2_048
 """Maximum of an address: what browsers and proxies take."""

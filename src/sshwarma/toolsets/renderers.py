@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from sshwarma.settings.addresses import MAX_PORT
 from sshwarma.toolsets.paths import find_bundle_path_problem
-from sshwarma.toolsets.render_targets import MAX_PORT, find_url_problem
+from sshwarma.toolsets.render_targets import find_url_problem
 
 RendererName: TypeAlias = Literal["code", "document", "html", "frame"]
 

@@ -45,7 +45,7 @@ from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.schema_check import check_complete
 from sshwarma.world.store import Change, Store
-from sshwarma.world.text_volume import StoredVolume
+from sshwarma.world.stored_volume import StoredVolume
 from sshwarma.world.things import Thing
 from sshwarma.world.unread_messages import UnreadMessages
 
