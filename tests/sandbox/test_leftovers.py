@@ -21,9 +21,10 @@ pytestmark = [pytest.mark.process, needs_bubblewrap]
 SERVER = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from sshwarma.sandbox import run
+from sshwarma.sandbox import start
 from sshwarma.sandbox.host import SandboxHost
 from sshwarma.sandbox.profile import Profile
+from sshwarma.sandbox.run import SandboxProgram
 from support.sandboxes import ACCOUNTS, USER
 
 moment, top = sys.argv[1], Path(sys.argv[2])
@@ -32,7 +33,7 @@ def end(process):
     print(process, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-async def start_and_stop(*command, _start=run.start_program, **options):
+async def start_and_stop(*command, _start=start.start_program, **options):
     process = await _start(*command, **options)
     os.kill(process.pid, signal.SIGSTOP)
     end(process.pid)
@@ -46,11 +47,11 @@ async def main():
     host = SandboxHost(ACCOUNTS, top, top / "devices")
     assert await host.check() is None
     if moment == "early":
-        run.start_program = start_and_stop
+        start.start_program = start_and_stop
     else:
-        run._set_limits = wait_and_end
+        start._set_limits = wait_and_end
     command = ["/bin/sh", "-c", "touch /ws/ran; exec sleep 600"]
-    program = run.SandboxProgram(Profile(top / "ws"), command, cpu_seconds=9)
+    program = SandboxProgram(Profile(top / "ws"), command, cpu_seconds=9)
     async with host.run(program, USER):
         pass
 

@@ -28,10 +28,12 @@ def check_sandbox(data_dir: Path) -> CheckResult:
         if obstacle is not None:
             return warn("sandbox", f"no command can be run: {obstacle.reason}", obstacle.remedy)
         if os.geteuid() == 0:
+            more = "a fault in the kernel would make them root"
+            if not host.limits_processes:
+                more = f"without control groups, nothing limits their number in time, and {more}"
             return warn(
                 "sandbox",
-                "works, but its programs are processes of root, without capabilities: the kernel"
-                " does not limit their number, and a fault in it would make them root",
+                f"works, but its programs are processes of root, without capabilities: {more}",
                 "run the server as another user",
             )
         return CheckResult("sandbox", True, "commands run without network and other files")

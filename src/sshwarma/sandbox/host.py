@@ -30,9 +30,11 @@ from sshwarma.sandbox.bubblewrap import (
 from sshwarma.sandbox.descriptors import make_file
 from sshwarma.sandbox.devices import make_devices
 from sshwarma.sandbox.leftovers import end_leftovers, name_mark
+from sshwarma.sandbox.process_groups import ProcessGroups, find_process_groups
 from sshwarma.sandbox.profile import MachineFiles, Profile
-from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram, start_sandbox
+from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram
 from sshwarma.sandbox.seccomp import UnknownMachineError, make_filter
+from sshwarma.sandbox.start import start_sandbox
 
 log = structlog.get_logger(__name__)
 
@@ -115,6 +117,7 @@ class SandboxHost:
         self._files = MachineFiles(accounts, devices if os.geteuid() == 0 else None)
         self._hidden = hidden
         self._devices = devices
+        self._groups: ProcessGroups | None = None
         self._bubblewrap: Path | None = None
         self._filter = b""
         self._slots = asyncio.Semaphore(MAX_SANDBOXES)
@@ -127,6 +130,11 @@ class SandboxHost:
 
         self.running = 0
         """Sandboxes that run now."""
+
+    @property
+    def limits_processes(self) -> bool:
+        """Whether the kernel limits the processes of sandboxes, once that was checked."""
+        return self._files.devices is None or self._groups is not None
 
     async def end_leftovers(self) -> None:
         """End what a server of the same directory has left that was killed."""
@@ -157,7 +165,13 @@ class SandboxHost:
             return found
         try:
             self._files = replace(self._files, mark=name_mark(self._devices))
-            self._filter = make_filter(is_root=self._files.devices is not None)
+            is_root = self._files.devices is not None
+            if is_root:
+                groups = await asyncio.to_thread(find_process_groups, self._files.mark)
+                self._groups = groups
+                if groups is not None:
+                    await asyncio.to_thread(groups.remove_leftovers)
+            self._filter = make_filter(is_root=is_root)
             version = await _read_version(found, self._filter)
             if (obstacle := check_version(version)) is not None:
                 return obstacle
@@ -262,7 +276,9 @@ class SandboxHost:
 
     async def _start(self, program: SandboxProgram) -> Sandbox:
         assert self._bubblewrap is not None  # noqa: S101 - it was checked
-        return await start_sandbox(self._bubblewrap, self._files, self._filter, program)
+        return await start_sandbox(
+            self._bubblewrap, self._files, self._filter, self._groups, program
+        )
 
 
 async def _read_version(program: Path, syscall_filter: bytes) -> str:
