@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sshwarma.common.finish import check_stop, run_in_thread
+from sshwarma.common.finish import check_stop, finish, run_in_thread
 
 
 async def wait_for(event: threading.Event, work: asyncio.Task[None]) -> None:
@@ -69,3 +69,44 @@ async def test_error_of_work_in_a_thread_is_raised() -> None:
 
     with pytest.raises(OSError, match="no"):
         await run_in_thread(work)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_cancelled_work_is_finished_and_then_the_task_is_cancelled(fails: bool) -> None:
+    may_end, ended = asyncio.Event(), False
+
+    async def work() -> str:
+        nonlocal ended
+        await may_end.wait()
+        ended = True
+        if fails:
+            raise ValueError("of the work")
+        return "done"
+
+    task = asyncio.create_task(finish(work()))
+    for _ in range(2):
+        await asyncio.sleep(0)
+        task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError) as raised:
+        await task
+    assert ended and isinstance(raised.value.__cause__, ValueError) is fails
+
+
+async def test_work_that_nobody_stops_returns_or_raises() -> None:
+    async def give(value: int) -> int:
+        return 12 // value
+
+    assert await finish(give(3)) == 4
+    with pytest.raises(ZeroDivisionError):
+        await finish(give(0))
+
+
+async def test_work_that_cancels_itself_is_cancelled() -> None:
+    async def give_up() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await finish(give_up())

@@ -39,7 +39,7 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
     without waiting for the end.
 
     Raises:
-        CancelledError: after the end, if the task was cancelled meanwhile.
+        CancelledError: after the end, if the task was cancelled meanwhile; from what `work` raised.
     """
     task = asyncio.ensure_future(work)
     cancellation: asyncio.CancelledError | None = None
@@ -49,10 +49,9 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
                 await asyncio.wait({task})
             except asyncio.CancelledError as error:
                 cancellation = error
-    result = task.result()
-    if cancellation is not None:
-        raise cancellation
-    return result
+    if cancellation is not None and not task.cancelled():
+        raise cancellation from task.exception()
+    return task.result()
 
 
 async def run_in_thread(work: Callable[[threading.Event], T]) -> T:
