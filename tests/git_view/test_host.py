@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.git import host, session
 from sshwarma.git.host import GitHost
 from sshwarma.workspaces.blobs import BlobStore
@@ -52,8 +53,17 @@ def files(world: World, tmp_path: Path) -> Workspaces:
 
 
 @pytest.fixture
-def served(world: World, files: Workspaces) -> GitHost:
-    return GitHost(world, files)
+async def background(world: World) -> AsyncIterator[BackgroundTasks]:
+    made = BackgroundTasks()
+    yield made
+    await made.join()
+
+
+@pytest.fixture
+async def served(world: World, files: Workspaces, background: BackgroundTasks) -> GitHost:
+    made = GitHost(world, files, background.spawn)
+    await background.join()
+    return made
 
 
 @pytest.fixture
@@ -121,6 +131,18 @@ async def test_silent_client_is_ended(
     assert not list((cache / "work").iterdir())
 
 
+async def test_process_that_works_is_not_ended_as_silent(
+    served: GitHost, files: Workspaces, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = [0, 1, 2, 2]
+    await put(files, bob, "a")
+    monkeypatch.setattr(session, "GIT_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(session, "read_cpu_ticks", lambda _: used.pop(0))
+    with pytest.raises(TimedOut, match="nothing was sent or read"):
+        await served.serve(bob.caller, FETCH, Client(), ALLOWED)
+    assert not used
+
+
 async def test_damaged_repository_is_made_again_for_the_same_client(
     served: GitHost, files: Workspaces, cache: Path, bob: Someone
 ) -> None:
@@ -156,19 +178,21 @@ async def test_object_that_is_lost_is_there_for_the_next_client(
 
 
 async def test_start_deletes_what_a_server_left(
-    world: World, files: Workspaces, cache: Path
+    world: World, files: Workspaces, cache: Path, background: BackgroundTasks
 ) -> None:
     work = cache / "work" / "x"
     work.mkdir(parents=True)
     (work / "received.pack").write_bytes(b"x")
-    GitHost(world, files)
+    GitHost(world, files, background.spawn)
     assert not work.exists()
+    await background.join()
+    assert not list(cache.iterdir())
 
 
 @pytest.mark.parametrize("limit", ["MAX_GIT_REPOSITORIES", "MAX_GIT_CACHE_BYTES"])
 async def test_repositories_used_longest_ago_are_deleted(
     served: GitHost, files: Workspaces, cache: Path, bob: Someone, limit: str,
-    monkeypatch: pytest.MonkeyPatch,
+    background: BackgroundTasks, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(host, limit, 1)
     await put(files, bob, "a")
@@ -176,7 +200,9 @@ async def test_repositories_used_longest_ago_are_deleted(
     await do(bob, "/create den")
     await do(bob, "/join den")
     await put(files, bob, "a")
+    await background.join()
     await fetch(served, bob)
+    await background.join()
     names = [path.name for path in cache.iterdir() if path.name != "work"]
     assert names == [bob.room_id]
 
@@ -193,8 +219,9 @@ async def test_repositories_that_others_delete_do_no_harm(
 
 
 async def test_clone_has_ended_well_where_old_repositories_cannot_be_listed(
-    served: GitHost, files: Workspaces, bob: Someone, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    served: GitHost, files: Workspaces, bob: Someone, background: BackgroundTasks,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     def fail(path: Path) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(path))
 
@@ -202,6 +229,7 @@ async def test_clone_has_ended_well_where_old_repositories_cannot_be_listed(
     monkeypatch.setattr(host, "measure_tree", fail)
     with structlog.testing.capture_logs() as logged:
         await fetch(served, bob)
+        await background.join()
     assert [entry["event"] for entry in logged] == ["old repositories were not deleted"]
 
 

@@ -40,6 +40,7 @@ class FakeProcess:
     """A process that has said something and ended."""
 
     def __init__(self, said: bytes) -> None:
+        self.pid = 0
         self.stdin = Mock()
         self.stdout, self.stderr = asyncio.StreamReader(), asyncio.StreamReader()
         self.stdout.feed_data(said)

@@ -167,3 +167,18 @@ async def end_launched(process: Process, *unread: StreamReader | None) -> None:
             await asyncio.gather(process.wait(), *(_discard(stream) for stream in unread if stream))
     except TimeoutError:
         await end_process(process, *unread)
+
+
+def read_cpu_ticks(process: int) -> int:
+    """Return the processor time that a process has used, in ticks of the kernel.
+
+    Returns:
+        0 if it has ended, or the system has no /proc.
+    """
+    try:
+        status = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return 0
+    # The name of the program, in brackets, may have blanks and brackets.
+    fields = status.rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])

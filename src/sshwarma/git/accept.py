@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from sqlalchemy import insert
 
+from sshwarma.common.finish import check_stop, run_in_thread
 from sshwarma.common.limits import MAX_GIT_PUSH_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import KIB
@@ -96,7 +98,8 @@ async def accept_push(
     caller = await access.check(caller)
     # In threads: a push may change some thousand files.
     caller.charge_file_volume(await asyncio.to_thread(_check_changes, push))
-    sizes, pack_sha256, pack_size = await asyncio.to_thread(_store, workspaces, push)
+    # To its end: the files of the process are deleted afterwards.
+    sizes, pack_sha256, pack_size = await run_in_thread(lambda stop: _store(workspaces, push, stop))
     changes, described = await asyncio.to_thread(_list_changes, push, sizes)
     caller = await access.check(caller)  # again: storing may have taken long
 
@@ -161,13 +164,16 @@ def _list_changes(push: CheckedPush, sizes: Mapping[str, int]) -> tuple[Changes,
     return changes, _describe(changes)
 
 
-def _store(workspaces: Workspaces, push: CheckedPush) -> tuple[dict[str, int], str, int]:
+def _store(
+    workspaces: Workspaces, push: CheckedPush, stop: threading.Event
+) -> tuple[dict[str, int], str, int]:
     """Store the contents and the pack, on the disk.
 
     Returns the sizes of the contents by their hash, and the hash and size of the pack.
     """
     sizes: dict[str, int] = {}
     for _, _, found in push.changes:
+        check_stop(stop)
         if found is not None and found[1] not in sizes:
             name, expected, _ = found
             sha256, sizes[expected] = _store_file(workspaces, push.contents / name)

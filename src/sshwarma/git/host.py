@@ -11,9 +11,9 @@ import shutil
 import weakref
 from asyncio.subprocess import Process
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import structlog
 
@@ -50,7 +50,7 @@ from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
 from sshwarma.git.service_names import PUSH
 from sshwarma.git.session import ByteStream, DamagedRepositoryError, GitSession
-from sshwarma.workspaces.delete_tree import delete_leftovers, delete_tree
+from sshwarma.workspaces.delete_tree import delete_leftovers, delete_tree, set_aside
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable
@@ -59,6 +59,8 @@ from sshwarma.world.world import World
 log = structlog.get_logger(__name__)
 
 _PROGRAM: Final = program_of("sshwarma.git.worker")
+
+Spawn: TypeAlias = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 CACHE_DIRECTORY: Final = "cache/git"
 """In the data directory: a repository for each room, by its id."""
@@ -70,8 +72,11 @@ WORK_DIRECTORY: Final = "work"
 class GitHost:
     """The repositories in the cache, and the processes that use them."""
 
-    def __init__(self, world: World, workspaces: Workspaces) -> None:
-        """Use the cache beside the contents; delete what an ended server left."""
+    def __init__(self, world: World, workspaces: Workspaces, spawn: Spawn) -> None:
+        """Use the cache beside the contents, and delete what an ended server left.
+
+        `spawn` runs what nobody waits for.
+        """
         self._world = world
         self._workspaces = workspaces
         self._directory = workspaces.blobs.directory.parent / CACHE_DIRECTORY
@@ -79,8 +84,13 @@ class GitHost:
         self._sessions: Counter[str] = Counter()  # by agent
         self._users: Counter[str] = Counter()  # of a repository, by room
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
-        delete_tree(self._directory / WORK_DIRECTORY)
-        delete_leftovers(self._directory)
+        self._spawn = spawn
+        self._cleaning: asyncio.Task[None] | None = None
+        try:
+            set_aside(self._directory / WORK_DIRECTORY)
+        except OSError as error:  # each session makes a directory of its own
+            _log_kept(error)
+        self._spawn(self._delete_leftovers())
 
     @property
     def running(self) -> int:
@@ -123,7 +133,8 @@ class GitHost:
                     await self._serve_once(caller, service, stream, access)
             finally:
                 self._users[room_id] -= 1
-            await self._delete_old_repositories()
+        if self._cleaning is None or self._cleaning.done():
+            self._cleaning = self._spawn(self._delete_old_repositories())
 
     @contextlib.asynccontextmanager
     async def _take_place(self, agent_id: str) -> AsyncIterator[None]:
@@ -217,7 +228,14 @@ class GitHost:
             for old_id in await asyncio.to_thread(self._list_old_repositories):
                 await self._delete_repository(old_id)
         except OSError as error:
-            log.warning("old repositories were not deleted", reason=describe_os_error(error))
+            _log_kept(error)
+
+    async def _delete_leftovers(self) -> None:
+        """Delete what was set aside; a failure is logged."""
+        try:
+            await asyncio.to_thread(delete_leftovers, self._directory)
+        except OSError as error:
+            _log_kept(error)
 
     def _list_old_repositories(self) -> list[str]:
         """Return the repositories that are too many or too large, used longest ago."""
@@ -248,6 +266,10 @@ class GitHost:
                 f" {MIN_GIT_FREE_BYTES // MIB}.",
                 hint="Ask who runs the server to make room.",
             )
+
+
+def _log_kept(error: OSError) -> None:
+    log.warning("old repositories were not deleted", reason=describe_os_error(error))
 
 
 @contextlib.asynccontextmanager

@@ -20,6 +20,7 @@ from sshwarma.common.limits import (
     GIT_TIMEOUT_SECONDS,
     MAX_GIT_MEMORY_BYTES,
 )
+from sshwarma.common.processes import read_cpu_ticks
 from sshwarma.common.units import KIB, MIB
 from sshwarma.git.accept import CheckedPush, accept_push
 from sshwarma.git.access import GitAccess
@@ -76,6 +77,7 @@ class GitSession:
         self._access = access
         self._moved_at = time.monotonic()
         self._was_answered = False
+        self._is_storing = False
 
     async def prepare(self, head: bytes, versions: AsyncIterator[bytes]) -> None:
         """Send the request and the versions; wait until the repository is up to date.
@@ -136,13 +138,21 @@ class GitSession:
     async def _watch(self) -> None:
         """Raise when nothing has moved for long.
 
+        A process that works has GIT_CPU_SECONDS, and the client has to know what was stored.
+
         Raises:
             TimedOut: then.
         """
-        while (  # noqa: ASYNC110 - what moves is counted, not announced
-            left := self._moved_at + GIT_IDLE_SECONDS - time.monotonic()
-        ) > 0:
-            await asyncio.sleep(left)
+        worked = read_cpu_ticks(self._process.pid)
+        while True:
+            left = self._moved_at + GIT_IDLE_SECONDS - time.monotonic()
+            if left > 0:
+                await asyncio.sleep(left)
+                continue
+            works = read_cpu_ticks(self._process.pid)
+            if works == worked and not self._is_storing:
+                break
+            worked, self._moved_at = works, time.monotonic()
         raise TimedOut(f"It timed out: nothing was sent or read for {GIT_IDLE_SECONDS:.0f} s.")
 
     async def _pump(self, caller: Caller, base_id: str | None) -> None:
@@ -164,12 +174,16 @@ class GitSession:
     async def _accept(self, caller: Caller, base_id: str | None, state: dict[str, Any]) -> None:
         """Make a version of a push, and report to the client."""
         reason = ""
+        self._is_storing = True
         try:
             push = await asyncio.to_thread(CheckedPush.parse, state, base_id, self._work)
             await accept_push(caller, self._workspaces, push, self._access)
         except WorldError as error:
             log.info("a push was refused", reason=str(error), agent=caller.agent.name)
             reason = str(error)
+        finally:
+            self._is_storing = False
+            self._moved_at = time.monotonic()
         report = encode_report(BRANCH, reason, side_band=bool(state.get("side_band")))
         await self._stream.write(report)
 

@@ -80,7 +80,7 @@ class SshContext:
         self.status_lines = StatusLines(self.world, self.background.spawn)
         self.live_answers = LiveAnswerFeed(self.world, self.background.spawn)
         self.pictures = PictureFeed(self.world, self.background.spawn)
-        self.git = GitHost(self.world, self.services.workspaces)
+        self.git = GitHost(self.world, self.services.workspaces, self.background.spawn)
 
     def remember_input(self, agent_id: str, typed: str) -> None:
         """Queue a typed line for its agent's history, unless it seems to hold a secret.
