@@ -239,7 +239,7 @@ class SandboxHost:
             raise SandboxError(self.obstacle)
         async with self._take_slot(user):
             sandbox = take_spare(program.profile) or await self._start(program)
-            sandbox.watch()
+            sandbox.watch(has_slot=user is not None)
             self.running += 1
             try:
                 yield sandbox

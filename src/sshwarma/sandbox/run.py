@@ -39,6 +39,9 @@ _LOOKERS: Final = ThreadPoolExecutor(MAX_SANDBOXES, "look at a sandbox")
 """Threads for measurements. Programs can make one last seconds, which must not keep the threads
 that all others of the server share. Python waits for them at its end."""
 
+_SERVER_LOOKERS: Final = ThreadPoolExecutor(MAX_SANDBOXES, "look at a server's sandbox")
+"""Those for what takes no slot, such as servers, of which there can be more than slots."""
+
 
 class SandboxError(Exception):
     """A sandbox could not be made.
@@ -116,17 +119,20 @@ class Sandbox:
         self._ended = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().add_reader(pidfd, self._on_end)
         self._watcher: asyncio.Task[None] | None = None
+        self._lookers = _LOOKERS
 
     @property
     def has_ended(self) -> bool:
         """Whether nothing in it runs any more."""
         return self._ended.done()
 
-    def watch(self) -> None:
+    def watch(self, *, has_slot: bool = True) -> None:
         """End it when it passes a limit, from now on.
 
-        Before, nothing foreign may run in it.
+        Before, nothing foreign may run in it. Those with a slot are not measured later because of
+        those without.
         """
+        self._lookers = _LOOKERS if has_slot else _SERVER_LOOKERS
         self._watcher = asyncio.create_task(self._watch())
 
     async def wait(self) -> Ending:
@@ -188,19 +194,18 @@ class Sandbox:
         next_walk = loop.time() + FOLDER_SECONDS
         while not self._ended.done():
             await asyncio.sleep(WATCH_SECONDS)
-            excess = await _look(find_excess, self._init, self._folder)
+            excess = await self._look(find_excess, self._init, self._folder)
             if not excess and self._folder is not None and loop.time() >= next_walk:
                 start = loop.time()
-                excess = await _look(find_folder_excess, self._folder)
+                excess = await self._look(find_folder_excess, self._folder)
                 next_walk = loop.time() + max(FOLDER_SECONDS, 10 * (loop.time() - start))
             if excess and not self._ended.done():
                 return excess
         return ""
 
-
-async def _look(find: Callable[..., str], *args: object) -> str:
-    """Measure in a thread; what is logged there has the context of this task."""
-    context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(
-        _LOOKERS, lambda: context.run(find, *args)
-    )
+    async def _look(self, find: Callable[..., str], *args: object) -> str:
+        """Measure in a thread; what is logged there has the context of this task."""
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(
+            self._lookers, lambda: context.run(find, *args)
+        )

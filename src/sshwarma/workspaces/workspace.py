@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 from sqlalchemy import Connection
 
+from sshwarma.common.finish import run_in_thread
 from sshwarma.common.limits import (
     MAX_FILE_BYTES,
     MAX_WORKSPACE_BYTES,
@@ -156,14 +157,17 @@ class Workspaces:
         return Entry(await asyncio.to_thread(write), size=len(data))
 
     async def finish_upload(self, upload: PendingUpload) -> Entry:
-        """Store an uploaded content, on the disk; return the entry of its file."""
+        """Store an uploaded content, on the disk; return the entry of its file.
+
+        To its end, also if that is stopped: the caller deletes what was uploaded afterwards.
+        """
 
         def write() -> str:
             sha256 = upload.finish()
             self.blobs.sync()
             return sha256
 
-        return Entry(await asyncio.to_thread(write), size=upload.size)
+        return Entry(await run_in_thread(lambda _: write()), size=upload.size)
 
     async def read(self, entry: Entry) -> bytes:
         """Return the content of an entry.
