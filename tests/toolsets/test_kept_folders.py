@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ from sshwarma.toolsets import kept_folders
 from sshwarma.toolsets.kept_folders import KeptFolders
 from sshwarma.toolsets.toolset_folders import Installation, ToolsetFolders
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.delete_tree import delete_tree
+from sshwarma.workspaces.delete_tree import delete_tree, set_aside
+from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 
 KEY = ("kit", "hash")
@@ -111,3 +113,74 @@ async def test_stopped_deletion_deletes_no_folder_that_is_used_meanwhile(
     await gate.wait_until_reached(deleting)
     await use()
     assert seen == [["a.py"]]
+
+
+async def fill_with_code(folder: Path) -> None:
+    (folder / "a.py").write_text("a")
+
+
+async def keep_none() -> set[tuple[str, str]]:
+    return set()
+
+
+async def test_scratch_folder_stays_while_others_are_deleted(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def set_aside_later(path: Path, *more: Path) -> Path | None:
+        gate.wait()
+        return set_aside(path, *more)
+
+    folders = KeptFolders(tmp_path)
+    (tmp_path / "old" / "hash").mkdir(parents=True)
+    monkeypatch.setattr(kept_folders, "set_aside", set_aside_later)
+    deleting = asyncio.create_task(folders.delete_others(keep_none))
+    await gate.wait_until_reached(deleting)
+
+    async def use() -> bool:
+        async with folders.scratch() as scratch:
+            await deleting
+            return scratch.is_dir()
+
+    using = asyncio.create_task(use())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gate.is_open.set()
+    assert await using
+    assert list(tmp_path.glob("*/*")) == []
+
+
+async def test_nobody_waits_for_a_deletion_and_what_one_left_is_deleted(
+    tmp_path: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def delete_later(path: Path) -> None:
+        gate.wait()
+        delete_tree(path)
+
+    (tmp_path / ".deleted-1").mkdir()
+    (tmp_path / "old" / "hash").mkdir(parents=True)
+    folders = KeptFolders(tmp_path)
+    monkeypatch.setattr(kept_folders, "delete_tree", delete_later)
+    deleting = asyncio.create_task(folders.delete_others(keep_none))
+    await gate.wait_until_reached(deleting)
+    monkeypatch.setattr(kept_folders, "delete_tree", delete_tree)
+    async with asyncio.timeout(30), folders.use(KEY, fill_with_code) as folder:
+        assert [file.name for file in folder.iterdir()] == ["a.py"]
+        assert not deleting.done()
+        gate.is_open.set()
+        await deleting
+        assert folder.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["kit"]
+
+
+@pytest.mark.parametrize("part", ["use", "scratch"])
+async def test_full_disk_is_a_refusal(
+    tmp_path: Path, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, **_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    folders = KeptFolders(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", fail)
+    with pytest.raises(Unavailable, match="The disk is full"):
+        async with folders.scratch() if part == "scratch" else folders.use(KEY, fill_with_code):
+            pass

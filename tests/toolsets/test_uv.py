@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sshwarma.common.processes import end_launched
 from sshwarma.toolsets import uv
 from sshwarma.world.errors import Invalid, Unavailable
 from support.waiting import wait_until
@@ -86,3 +88,26 @@ async def test_uv_ends_with_its_time_and_its_request(
         with pytest.raises(asyncio.CancelledError):
             await running
     await asyncio.to_thread(wait_until, lambda: is_gone(scratch))
+
+
+async def test_uv_that_is_stopped_twice_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, scratch: Path
+) -> None:
+    ends, may_end = asyncio.Event(), asyncio.Event()
+
+    async def end_later(*arguments: Any) -> None:
+        ends.set()
+        await may_end.wait()
+        await end_launched(*arguments)
+
+    use(monkeypatch, tmp_path, scratch, SLEEP)
+    monkeypatch.setattr(uv, "end_launched", end_later)
+    running = asyncio.create_task(uv.run_uv(("pip",), "", scratch))
+    await asyncio.to_thread(wait_until, (scratch / "pid").exists)
+    running.cancel()
+    await asyncio.wait_for(ends.wait(), 30)
+    running.cancel()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert is_gone(scratch)

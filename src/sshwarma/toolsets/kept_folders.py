@@ -9,12 +9,26 @@ import asyncio
 import contextlib
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from sshwarma.common.finish import finish
-from sshwarma.workspaces.delete_tree import delete_tree
+from sshwarma.workspaces.blobs import write_error
+from sshwarma.workspaces.delete_tree import (
+    delete_tree,
+    is_set_aside,
+    list_set_aside,
+    set_aside,
+)
+
+
+@contextlib.contextmanager
+def _refusing_full_disk() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise write_error(error) from error
 
 
 class KeptFolders:
@@ -26,7 +40,8 @@ class KeptFolders:
         self._users: Counter[tuple[str, str]] = Counter()
         self._old: set[tuple[str, str]] = set()  # in use, and to be deleted afterwards
         self._making: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._changing = asyncio.Lock()  # held while folders are deleted
+        self._changing = asyncio.Lock()  # held while folders get the names of deleted ones
+        self._has_swept = False
 
     @contextlib.asynccontextmanager
     async def use(
@@ -40,7 +55,7 @@ class KeptFolders:
                 there when it has returned or raised, or was cancelled.
 
         Raises:
-            OSError: if the disk is full or fails.
+            Unavailable: if the disk is full or fails.
         """
         group, name = key
         folder = self._directory / group / name
@@ -50,7 +65,8 @@ class KeptFolders:
             if not is_there:
                 async with self._making.setdefault(key, asyncio.Lock()):
                     if not await asyncio.to_thread(folder.is_dir):
-                        await self._make(folder, fill)
+                        with _refusing_full_disk():
+                            await self._make(folder, fill)
             yield folder
 
     @contextlib.asynccontextmanager
@@ -77,30 +93,38 @@ class KeptFolders:
 
     @contextlib.asynccontextmanager
     async def scratch(self) -> AsyncIterator[Path]:
-        """Make an empty folder beside the others, and delete it at the end."""
+        """Make an empty folder beside the others, and delete it at the end.
+
+        Raises:
+            Unavailable: if the disk is full or fails.
+        """
         key = ("scratch", secrets.token_hex(8))
         folder = self._directory.joinpath(*key)
         async with self._keep(key):
             try:
-                await finish(asyncio.to_thread(folder.mkdir, mode=0o700, parents=True))
+                # A deletion that has begun may have found nobody here.
+                async with self._changing:
+                    with _refusing_full_disk():
+                        await finish(asyncio.to_thread(folder.mkdir, mode=0o700, parents=True))
                 yield folder
             finally:
                 await finish(asyncio.to_thread(delete_tree, folder))
 
     async def _delete_folder(self, group: str, name: str) -> None:
         async with self._changing:
-            if not self._users[group, name]:
-                folder = self._directory / group / name
-                await asyncio.to_thread(delete_tree, folder)
-                with contextlib.suppress(OSError):  # it has another
-                    folder.parent.rmdir()
+            if self._users[group, name]:
+                return
+            old = await finish(asyncio.to_thread(self._set_aside_folder, group, name))
+        if old is not None:
+            await asyncio.to_thread(delete_tree, old)
 
     async def delete_others(
         self, list_kept: Callable[[], Awaitable[Collection[tuple[str, str]]]]
     ) -> None:
         """Delete all folders but those kept, by group and hash.
 
-        One that is in use is deleted when its last user leaves it.
+        One that is in use is deleted when its last user leaves it. The folders have other names
+        when they are deleted, so that nobody waits for that.
 
         Raises:
             OSError: if the disk fails.
@@ -112,16 +136,34 @@ class KeptFolders:
             kept = set(await list_kept())
             self._old = in_use - kept
             # To the end: a folder that comes into use meanwhile must not be deleted.
-            await finish(asyncio.to_thread(self._delete, in_use | kept))
+            old = await finish(asyncio.to_thread(self._set_aside_others, in_use | kept))
+        for folder in old:
+            await finish(asyncio.to_thread(delete_tree, folder))
 
-    def _delete(self, kept: Collection[tuple[str, str]]) -> None:
+    def _set_aside_others(self, kept: Collection[tuple[str, str]]) -> list[Path]:
+        """Give all folders but those kept another name; return them.
+
+        The first time, those that an ended server has left are among them.
+        """
         if not self._directory.is_dir():
-            return
+            return []
+        old = [] if self._has_swept else list_set_aside(self._directory)
+        self._has_swept = True
         groups = {group for group, _ in kept}
-        for group in self._directory.iterdir():
-            if group.name not in groups:
-                delete_tree(group)
+        for group in list(self._directory.iterdir()):
+            if is_set_aside(group):
                 continue
-            for folder in group.iterdir():
+            if group.name not in groups:
+                old += filter(None, [set_aside(group)])
+                continue
+            for folder in list(group.iterdir()):
                 if (group.name, folder.name) not in kept:
-                    delete_tree(folder)
+                    old += filter(None, [self._set_aside_folder(group.name, folder.name)])
+        return old
+
+    def _set_aside_folder(self, group: str, name: str) -> Path | None:
+        folder = self._directory / group / name
+        old = set_aside(folder, self._directory)
+        with contextlib.suppress(OSError):  # it has another
+            folder.parent.rmdir()
+        return old

@@ -107,3 +107,17 @@ class LinkedToolsets:
                 " only an owner may add.",
                 hint="An owner can link it again.",
             )
+
+
+def is_installed_again(known: Thing | None, seen: Thing, tree: str) -> bool:
+    """Return whether a call of the same moment has installed a linked toolset again.
+
+    Raises:
+        Conflict: if the toolset is not as it was seen.
+    """
+    live = known if known is not None and not known.deleted_at else None
+    if live is not None and live.metadata.get(TREE_KEY) == tree:
+        return True
+    if live is None or live.metadata != seen.metadata:
+        raise Conflict(f"{seen.label} was changed just now: call it again.")
+    return False

@@ -88,7 +88,7 @@ class ToolsetFolders:
         Raises:
             DamagedBlob: if a content is missing or damaged.
             Invalid, Unavailable: if its packages are gone and cannot be installed.
-            OSError: if the disk is full or fails.
+            Unavailable: if the disk is full or fails.
         """
 
         async def fill(folder: Path) -> None:

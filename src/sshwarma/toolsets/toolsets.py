@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from sqlalchemy import Connection
 from typing_extensions import override
 
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.finish import finish
-from sshwarma.common.limits import TOOLSET_CALL_SECONDS, TOOLSET_IMPORT_SECONDS
+from sshwarma.common.limits import TOOLSET_CALL_SECONDS
 from sshwarma.common.locks import hold_lock
 from sshwarma.sandbox.profile import Profile
 from sshwarma.sandbox.run import Sandbox, SandboxError, SandboxProgram
@@ -21,15 +23,14 @@ from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
-from sshwarma.toolsets.import_warnings import describe_unreadable, list_warnings
-from sshwarma.toolsets.linked import Changing, LinkedToolsets
+from sshwarma.toolsets.inspect_bundle import inspect_bundle
+from sshwarma.toolsets.linked import Changing, LinkedToolsets, is_installed_again
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.notices import tell_rooms
 from sshwarma.toolsets.packages import PACKAGES_PATH
 from sshwarma.toolsets.records import (
     PACKAGES_KEY,
     TREE_KEY,
-    ToolInfo,
     check_bundle_id,
     install_toolset,
     uninstall_toolset,
@@ -53,21 +54,22 @@ from sshwarma.toolsets.worker_process import (
     WorkerError,
     Workers,
     WorkerTool,
-    list_tools,
     no_sandbox_error,
 )
-from sshwarma.toolsets.worker_results import make_result, read_result, read_steps, read_tools
+from sshwarma.toolsets.worker_results import make_result, read_result, read_steps
 from sshwarma.workspaces.runs import WorkspaceRuns, sandbox_user
 from sshwarma.world import things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.errors import Conflict
 from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Hint
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 _SERVER_CPU_SECONDS: Final = 10**9
 """Processor time of the program of an MCP server: it lasts as long as this server."""
@@ -89,6 +91,7 @@ class Toolsets(ToolProvider):
         self._workers = Workers(runs.sandbox)
         self._change_lock = asyncio.Lock()
         self._calls = RunningCalls()
+        self._background = BackgroundTasks()
         self._linked = LinkedToolsets(world, self._install)
 
     @classmethod
@@ -97,7 +100,7 @@ class Toolsets(ToolProvider):
     ) -> Toolsets:
         """Use a data directory; delete what a server that was killed has left there."""
         toolsets = cls(world, runs, servers, data_dir)
-        await toolsets._folders.delete_old()
+        toolsets._background.spawn(toolsets._delete_old())
         return toolsets
 
     @property
@@ -106,8 +109,9 @@ class Toolsets(ToolProvider):
         return len(self._workers.spares)
 
     async def close(self) -> None:
-        """End the programs that wait for a call."""
+        """End the programs that wait for a call, and what runs in the background."""
         await self._workers.spares.end_all()
+        await self._background.join()
 
     async def install(
         self,
@@ -186,13 +190,8 @@ class Toolsets(ToolProvider):
         async with self._use_packages(packages), share, self._begin_change(caller):
             # Before anything of it is on the disk or runs.
             known = await self._world.store.read(lambda conn: check_bundle_id(conn, bundle))
-            if seen is not None:
-                live = known if known is not None and not known.deleted_at else None
-                if live is not None and live.metadata.get(TREE_KEY) == tree:
-                    # A call of the same moment has done it.
-                    return done
-                if live is None or live.metadata != seen.metadata:
-                    raise Conflict(f"{seen.label} was changed just now: call it again.")
+            if seen is not None and is_installed_again(known, seen, tree):
+                return done
             installed = Installation(manifest.id, tree, bundle.hashes, packages)
             blobs = self._runs.workspaces.blobs
             try:
@@ -200,12 +199,18 @@ class Toolsets(ToolProvider):
                     storing_contents(blobs, bundle.contents.values()) as stored,
                     self._folders.use(installed) as mounts,
                 ):
-                    tools, warnings = await self._inspect(caller, bundle, mounts)
-                    space, upgrade = await change(work)
-                    stored.are_used = True
+                    tools, warnings = await inspect_bundle(self._workers, caller, bundle, mounts)
+
+                    async def store() -> Upgrade:
+                        """Store it, and connect its servers."""
+                        space, upgrade = await change(work)
+                        stored.are_used = True
+                        await self._servers.apply(space.id)
+                        return upgrade
+
+                    upgrade = await finish(store())
             finally:
-                await finish(self._folders.delete_old())
-            await finish(self._servers.apply(space.id))
+                await finish(self._delete_old())
         return replace(done, upgrade=upgrade, warnings=warnings)
 
     async def uninstall(self, caller: Caller, space: Thing) -> list[str]:
@@ -220,13 +225,17 @@ class Toolsets(ToolProvider):
             self._servers.remove(tx, space)
             uninstall_toolset(tx, space)
 
-        async with self._begin_change(caller):
+        async def remove() -> list[str]:
+            """Delete it, and end what runs of it."""
             await caller.change(work)
-            ended = await finish(self._calls.end_all(caller, space))
-            await finish(self._workers.spares.end_all())
-            await finish(self._servers.apply(space.id))
-            await self._folders.delete_old()
-        return ended
+            ended = await self._calls.end_all(caller, space)
+            await self._workers.spares.end_all()
+            await self._servers.apply(space.id)
+            await self._delete_old()
+            return ended
+
+        async with self._begin_change(caller):
+            return await finish(remove())
 
     async def switch(self, caller: Caller, space: Thing, *, is_enabled: bool) -> None:
         """Enable or disable a toolset, with the connections of its MCP servers."""
@@ -236,10 +245,21 @@ class Toolsets(ToolProvider):
             things.update_thing(tx, space.id, enabled=is_enabled)
             tell_rooms(tx, caller, space, f"{done} the toolset {space.label}")
 
-        async with self._begin_change(caller):
+        async def apply() -> None:
+            """Switch it, and connect or disconnect its servers."""
             await caller.change(work)
-            await finish(self._workers.spares.end_all())
-            await finish(self._servers.apply(space.id))
+            await self._workers.spares.end_all()
+            await self._servers.apply(space.id)
+
+        async with self._begin_change(caller):
+            await finish(apply())
+
+    async def _delete_old(self) -> None:
+        """Delete old folders; a failure is logged, because what was asked for is done."""
+        try:
+            await self._folders.delete_old()
+        except OSError as error:
+            log.error("old folders were not deleted", reason=str(error))
 
     @contextlib.asynccontextmanager
     async def open_server_sandbox(
@@ -297,35 +317,6 @@ class Toolsets(ToolProvider):
 
         sandbox_user(caller).tell(f"It installs packages: {', '.join(pins)}.")
         return await self._world.store.read(read) or await self._folders.packages.lock(pins)
-
-    async def _inspect(
-        self, caller: Caller, bundle: Bundle, mounts: Mapping[str, Path]
-    ) -> tuple[list[ToolInfo], tuple[str, ...]]:
-        """Let a worker describe the tools, in a sandbox without files of a room.
-
-        It needs a share of the sandboxes. Returns also what their author should know.
-
-        Raises:
-            Invalid: if one cannot be imported or described.
-            Unavailable: if there is no sandbox.
-        """
-        manifest = bundle.manifest
-        code = ToolsetCode(manifest.id, manifest.version, mounts, list_tools(bundle))
-        user = sandbox_user(caller)
-        try:
-            answer = await self._workers.ask(
-                code, None, "", "tools/list", {}, TOOLSET_IMPORT_SECONDS, user
-            )
-        except SandboxError as error:
-            raise no_sandbox_error(error) from error
-        except WorkerError as error:
-            reason = await asyncio.to_thread(describe_unreadable, bundle, str(error))
-            raise Invalid(reason) from error
-        except TimeoutError:
-            seconds = f"{TOOLSET_IMPORT_SECONDS:.0f} s"
-            raise Invalid(f"The tools of {manifest.id} cannot be read in {seconds}.") from None
-        tools = read_tools(bundle, answer)
-        return tools, await asyncio.to_thread(list_warnings, bundle, tools, answer)
 
     @override
     def why_unavailable(self, tool: Thing) -> str:

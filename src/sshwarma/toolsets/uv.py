@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -71,14 +71,19 @@ async def run_uv(words: Sequence[str], text: str, scratch: Path, target: Path | 
         seconds = f"{TOOLSET_PACKAGES_SECONDS:.0f} s"
         raise Unavailable(f"The packages were not installed in {seconds}.") from None
     finally:
-        talking.cancel()
-        await asyncio.wait({talking})
-        if process.returncode is None:
-            await finish(end_launched(process, process.stdout, process.stderr))
+        await finish(_end(process, talking))
     if process.returncode:
         said = " ".join(errors.decode(errors="replace").removeprefix("error:").split())
         raise Invalid(f"requirements: {shorten_text(escape_lines(said)) or 'uv failed'}")
     return printed.decode()
+
+
+async def _end(process: Process, talking: asyncio.Task[tuple[bytes, bytes]]) -> None:
+    """End a process and what reads from it: its folders may be deleted afterwards."""
+    talking.cancel()
+    await asyncio.wait({talking})
+    if process.returncode is None:
+        await end_launched(process, process.stdout, process.stderr)
 
 
 def _find_uv() -> str:

@@ -22,8 +22,12 @@ _PREFIX: Final = ".deleted-"
 log = structlog.get_logger(__name__)
 
 
-def set_aside(path: Path) -> Path | None:
+def set_aside(path: Path, directory: Path | None = None) -> Path | None:
     """Rename a folder, so that its name is free at once, for `delete_leftovers`.
+
+    Args:
+        path: the folder.
+        directory: where it is then (default: where it was).
 
     Returns:
         Where it is now; None if it does not exist.
@@ -33,7 +37,17 @@ def set_aside(path: Path) -> Path | None:
     """
     if not os.path.lexists(path):
         return None
-    return path.rename(path.with_name(f"{_PREFIX}{secrets.token_hex(8)}"))
+    return path.rename((directory or path.parent) / f"{_PREFIX}{secrets.token_hex(8)}")
+
+
+def is_set_aside(path: Path) -> bool:
+    """Return whether a folder was renamed by `set_aside`."""
+    return path.name.startswith(_PREFIX)
+
+
+def list_set_aside(directory: Path) -> list[Path]:
+    """Return what was set aside there, and the rest of deletions that were killed."""
+    return list(directory.glob(f"{_PREFIX}*"))
 
 
 def delete_tree(path: Path, stop: threading.Event | None = None) -> None:
@@ -70,7 +84,7 @@ def delete_leftovers(directory: Path, stop: threading.Event | None = None) -> No
         stop: ends it early; the rest stays for the next time.
     """
     with contextlib.suppress(StoppedError):
-        for old in directory.glob(f"{_PREFIX}*"):
+        for old in list_set_aside(directory):
             delete_tree(old, stop)
 
 
