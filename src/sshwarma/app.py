@@ -370,6 +370,7 @@ class App:
         self._watchers.keep_running(RoomStateWatcher(self.world).watch, name="room states")
         self._watchers.keep_running(self.upkeep.watch, name="upkeep")
         self._watchers.keep_running(self.data_dir.watch, name="data directory")
+        self._watchers.keep_running(self.services.runs.sandbox.watch, name="sandbox")
         self._parts.push_async_callback(self.data_dir.close_control)
         await self.data_dir.open_control(self._operate)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)

@@ -47,6 +47,9 @@ PROBE_SECONDS: Final = 10.0
 CHECK_SECONDS: Final = 15.0
 """Seconds that the check of a sandbox may take."""
 
+CHECK_AGAIN_SECONDS: Final = 60.0
+"""Seconds between two checks while there can be no sandbox."""
+
 _CHECK: Final = """
 while read -r name value rest; do
     case $name in CapEff:|Seccomp:|NoNewPrivs:) echo "$name$value";; esac
@@ -123,6 +126,7 @@ class SandboxHost:
         self._slots = asyncio.Semaphore(MAX_SANDBOXES)
         self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._checking = asyncio.Lock()
+        self._is_stuck = False
         self.obstacle: SandboxObstacle | None = SandboxObstacle(
             "the sandbox has not been checked yet", "try again in a moment"
         )
@@ -157,6 +161,13 @@ class SandboxHost:
             self.obstacle = await self._find_obstacle()
         return self.obstacle
 
+    async def watch(self) -> None:
+        """Check again from time to time: somebody may have removed an obstacle."""
+        while True:
+            await asyncio.sleep(CHECK_AGAIN_SECONDS)
+            if self.obstacle is not None and not self._is_stuck and await self.check() is None:
+                log.info("sandbox works")
+
     async def _find_obstacle(self) -> SandboxObstacle | None:
         if platform.system() != "Linux":
             return SandboxObstacle("sandboxes need Linux", "run the server on Linux")
@@ -181,6 +192,7 @@ class SandboxHost:
             self._bubblewrap = found
             lines = await self._run_check()
         except _StuckError:
+            self._is_stuck = True  # each check would leave a process that nobody can end
             return SandboxObstacle(
                 f"bubblewrap did not answer in {PROBE_SECONDS:.0f} s: the kernel may take no"
                 " filter of system calls any more",
