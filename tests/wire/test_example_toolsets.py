@@ -190,7 +190,9 @@ def test_page_of_a_frame_embeds_what_is_local_and_no_other(house: Server, ann: P
     assert '<iframe src="http://127.0.0.1:8080/a?b=1&amp;c=2"' in shown
     assert 'frame-src http://127.0.0.1:8080"' in shown
     assert 'sandbox="allow-scripts allow-forms"' in shown
-    ann.does("run pages:page value=https://elsewhere.example/x")
+    other = ann.does("run pages:page value=https://elsewhere.example/x")
+    assert "page.html" not in other
+    assert "page: https://elsewhere.example/x\n  Pages of elsewhere.example are not" in other
     refused = ann.run("render", b"", "-T")
     assert refused.status == 1 and not refused.raw
     assert refused.err == (
@@ -210,7 +212,10 @@ def test_page_of_a_result_is_one_file_with_its_data(ann: Person) -> None:
     original = (EXAMPLES / "charts" / "artifacts" / "chart.html").read_text()
     before, script, after = written.partition("<script>window.__TOOL_DATA__ = ")
     data, end, rest = after.partition(";</script>")
-    assert script and end and before + rest == original
+    start, policy, _ = before.partition('<meta http-equiv="Content-Security-Policy"')
+    assert policy and "default-src 'none'" in before
+    body = before.removeprefix(start).partition(">")[2]
+    assert script and end and start + body + rest == original
     assert rest.startswith("</head>")
     assert json.loads(data)["title"] == title and "<" not in data
     assert ann.run("render", b"", "-T").raw.decode() == written, "the newest is the default"
@@ -218,3 +223,22 @@ def test_page_of_a_result_is_one_file_with_its_data(ann: Person) -> None:
     screen.enter(f"/render {number}")
     screen.wait_for(f"ssh HOST render {number} > page.html  saves it for a browser")
     assert "is no result with a page" in ann.run("render 1").err
+
+
+def test_page_of_a_toolset_that_is_gone_is_not_offered(house: Server, ann: Person) -> None:
+    manifest = PAGES.replace("id: pages", "id: gonepages").replace(
+        "{type: frame, url: $args.value}", "{type: html, artifact: p.html}"
+    )
+    files = {
+        "toolset.yaml": manifest,
+        "m.py": "def give(value: str):\n    return 1\n",
+        "p.html": "<p>it</p>",
+    }
+    done = house.owner.run("toolset import", pack(files), "-T")
+    assert done.status == 0, done
+    ann.does("equip room gonepages:*")
+    assert "for a browser: ssh" in ann.does("run gonepages:page value=x")
+    house.owner.does("toolset uninstall gonepages --yes")
+    shown = ann.does("expand")
+    assert "page.html" not in shown
+    assert "The toolset of gonepages:page is not installed any more, and so has no pages." in shown

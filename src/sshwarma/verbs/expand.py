@@ -14,6 +14,7 @@ from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.rendered_file import load_content, read_content
+from sshwarma.verbs.result_pages import add_page_problem
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world import calls, rows
 from sshwarma.world.access import Right
@@ -91,6 +92,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         plan, structured = await caller.world.store.read(
             lambda conn: calls.read_shown_result(conn, shown)
         )
+        plan = await add_page_problem(caller, plan, str(log_row.meta.get("tool")))
         plan = await load_content(caller, plan, log_row)
     # Terminals show the rendered text, page by page; programs the text of the result.
     is_drawn = caller.reader.is_person and not caller.wants_json

@@ -6,7 +6,7 @@ one.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.highlight import draw_code_lines
@@ -19,6 +19,9 @@ from sshwarma.verbs.rendered_file import read_content
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.world.reader import Reader
+
+PAGE_PROBLEM_KEY: Final = "page_problem"
+"""Key of a plan that is shown: why there is no page of it."""
 
 
 def draw_rendered_text(
@@ -67,11 +70,13 @@ def draw_render_plan(
         case "document" if content is not None:
             lines += _draw_document(content[:MAX_ROW_PART_CHARACTERS])
         case "html":
-            lines += _draw_html(config, value, row)
-        case "frame":
-            lines += _draw_frame(config, row)
+            lines += [*_draw_html(config, value), *_draw_page_command(plan, row)]
+        case "frame" if (url := find_frame_url(config)) is not None:
+            where = "" if isinstance(config.get("url"), str) else " on the machine of the server"
+            lines += [line(("dim", "  page: "), f"{url}{where}"), *_draw_page_command(plan, row)]
     if isinstance(file, str) and file:
-        call = reader.name_call("file show", path=file)
+        verb = "file edit" if config.get("editable") is True else "file show"
+        call = reader.name_call(verb, path=file)
         lines.append(line(("dim", "  open in workspace: "), ("verb", call)))
     problems = plan.get("problems")
     for problem in problems if isinstance(problems, list) else []:
@@ -86,8 +91,8 @@ def _draw_document(text: str) -> list[Line | Table]:
     return [head, *others] if head.plain().strip() else others
 
 
-def _draw_html(config: dict[str, Any], value: Any, row: int) -> list[Line | Table]:
-    """Draw a page by its name, its data unless it is the result, and how to open it."""
+def _draw_html(config: dict[str, Any], value: Any) -> list[Line | Table]:
+    """Draw a page by its name, and its data unless it is the result."""
     data, page = config.get("data"), f"  page {config.get('artifact')}"
     lines: list[Line | Table] = []
     if data == value:
@@ -96,19 +101,13 @@ def _draw_html(config: dict[str, Any], value: Any, row: int) -> list[Line | Tabl
         text = format_value(data, indent=1)
         lines.append(line(("dim", f"{page}, with the data:")))
         lines += text_lines(text[:MAX_ROW_PART_CHARACTERS], indent=2)
-    return [*lines, *_draw_page_command(row)]
+    return lines
 
 
-def _draw_frame(config: dict[str, Any], row: int) -> list[Line | Table]:
-    """Draw the address of a page, and how to open it."""
-    url = find_frame_url(config)
-    if url is None:
-        return []
-    where = "" if isinstance(config.get("url"), str) else " on the machine of the server"
-    return [line(("dim", "  page: "), f"{url}{where}"), *_draw_page_command(row)]
-
-
-def _draw_page_command(row: int) -> list[Line]:
+def _draw_page_command(plan: dict[str, Any], row: int) -> list[Line]:
+    """Draw how to open a page in a browser, or why that is not possible."""
+    if problem := plan.get(PAGE_PROBLEM_KEY):
+        return [line(("dim", f"  {problem}"))]
     if not row:
         return []
     saves = f"{write_ssh_command('render', row=row)} > page.html"

@@ -12,6 +12,7 @@ from sshwarma.verbs.arguments import UsableToolName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.rendered_file import load_content, read_content
+from sshwarma.verbs.result_pages import add_page_problem
 from sshwarma.verbs.shell import CommandResult
 from sshwarma.verbs.thing_completion import ToolArguments, read_tool_arguments
 from sshwarma.verbs.tool_views import ToolTestResult
@@ -103,6 +104,7 @@ async def run(
     tools = services_of(caller).tools
     tool = (await tools.find(caller, name)).thing
     outcome = await tools.call(caller, name, read_tool_arguments(tool, arguments))
+    plan = await add_page_problem(caller, outcome.render_plan, outcome.tool)
     return RunResult(
         tool=outcome.tool,
         ok=outcome.ending == "result",
@@ -112,7 +114,7 @@ async def run(
         seq=outcome.seq,
         attachments=len(outcome.attachments),
         calls=outcome.nested_calls,
-        render_plan=await load_content(caller, outcome.render_plan),
+        render_plan=await load_content(caller, plan),
         waited=outcome.waited,
     )
 
