@@ -186,6 +186,10 @@ REFUSALS = """
 /tool list two patterns
 /tool describe sshwarma:look
 /tool remove sshwarma:look
+/tool set sshwarma:look colour red
+/tool set sshwarma:look approval maybe
+/tool set sshwarma:look name
+/tool set sshwarma:look renderer {"type": "code", "content": "x"}
 /put
 /put bad/name = x
 /put note

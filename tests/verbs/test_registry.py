@@ -351,6 +351,7 @@ FILES_OF_SEVERAL_VERBS = {
     "file_patch": {"file"},
     "file_search": {"file"},
     "file_versions": {"file"},
+    "tool_set": {"tool"},
     "toolset_link": {"toolset"},
     "inventory": {"inv"},
     "join": {"go", "leave"},

@@ -32,6 +32,44 @@ def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
     one.hang_up()
 
 
+SHOWN = """
+id: {id}
+name: Shown
+version: "1"
+manifest_version: "1"
+tools:
+  - {{id: give, entrypoint: "m:give", description: Gives a text.}}
+"""
+
+
+@needs_bubblewrap
+@covers("tool set")
+def test_people_decide_how_a_tool_is_shown_and_an_import_keeps_that(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id, bob = name("shown"), house.person(name("bob"))
+    give, code = f"{kit_id}:give", "def give(text: str) -> dict:\n    return {'code': text}\n"
+    archive = pack({"toolset.yaml": SHOWN.format(id=kit_id), "m.py": code})
+    assert ann.run("toolset import", archive, "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    renderer = '{"type": "code", "content": "$return.code", "language": "python"}'
+    assert f"{give} is shown as Gives it." in ann.does(f"tool set {give} name Gives it")
+    assert f"Approval of calls of {give}: on." in ann.does(f"tool set {give} approval on")
+    ann.does(f"tool set {give} renderer {renderer}")
+    assert ann.run("toolset import", archive, "-T").status == 0
+    shown = ann.does(f"toolset show {kit_id}")
+    assert "Gives it" in shown and "code" in shown and "needs an approval" in shown
+    bob.does(f"join {ann.json('files')['room']}")
+    refused = bob.run(f"run {give} text=x")
+    assert refused.status == 1 and "needs the approval of a person" in refused.out + refused.err
+    ann.does(f"tool set {give} approval -")
+    assert ann.json(f"run {give} text=y")["render_plan"]["config"]["content"] == "y"
+    wrong = ann.run(f'tool set {give} renderer {{"type": "code", "colour": 1}}')
+    assert wrong.status == 2 and "renderer.colour: unknown field" in wrong.err, wrong
+    ann.does(f"tool set {give} renderer -", f"tool set {give} name -")
+    assert ann.json(f"run {give} text=y")["render_plan"] is None
+
+
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("change", "said"),

@@ -57,6 +57,8 @@ MAX_REMEMBERED_ROOMS: Final = 1_000
 log = structlog.get_logger(__name__)
 
 
+_WAITING_HINT: Final = next_call("Ask again when some are answered; {} lists them.", "approvals")
+
 class ApprovalDenied(Conflict):
     """A call that was not approved."""
 
@@ -209,10 +211,10 @@ class Approvals:
         own = [one for one in self._waiting.values() if one.asked_for == _find_person(caller)]
         if len(own) >= (limit := MAX_WAITING_APPROVALS_PER_PERSON):
             text = with_limit("Too many calls for you wait for an approval", limit)
-            raise ApprovalDenied(f"{text}.")
+            raise ApprovalDenied(f"{text}.", hint=_WAITING_HINT)
         if len(self.list_in(room.id)) >= MAX_WAITING_APPROVALS:
             text = with_limit("Too many calls wait for an approval here", MAX_WAITING_APPROVALS)
-            raise ApprovalDenied(f"{text}.")
+            raise ApprovalDenied(f"{text}.", hint=_WAITING_HINT)
         waiting = WaitingApproval(
             number, room.id, tool, arguments, caller.agent.id, _find_person(caller),
             now_ms(), asyncio.get_running_loop().create_future(),

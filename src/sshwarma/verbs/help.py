@@ -246,12 +246,17 @@ async def show_help(
     if command is not None:
         custom_command, kind = command[0], "script" if command[0].is_script else "line"
         return HelpCommand(custom_command.name, custom_command.summary, kind, custom_command.text)
-    text = load_help_topics().get(topic.lower())
+    known = OTHER_TOPIC_WORDS.get(topic.lower(), topic.lower())
+    text = load_help_topics().get(known)
     if text is not None:
-        return HelpTopic(topic.lower(), text)
+        return HelpTopic(known, text)
     near = suggest_near_names(name, [*verb_names(), *load_help_topics()])
     hint = near or next_call("{} lists verbs and topics.", "help")
     raise NotFound(f"Unknown help topic {shorten_name(topic)}.", hint=hint)
+
+
+OTHER_TOPIC_WORDS: Final = {"toolsets": "workspace", "sandbox": "workspace", "tools": "loading"}
+"""Words that people may type for a topic."""
 
 
 @cache

@@ -300,7 +300,7 @@ async def _enable_tool(caller: Caller, name: str, *, on: bool) -> Confirmation:
     override = await caller.world.store.read(lambda c: overrides.read_tool_override(c, thing))
     if overrides.apply_override(thing, override).enabled == on:
         return Confirmation(f"{thing.label} is already {word}.")
-    await _change_tool(caller, thing, word, enabled=on)
+    await change_tool(caller, thing, word, enabled=on)
     return Confirmation(f"{thing.label} is {word}.")
 
 
@@ -326,7 +326,7 @@ async def describe_tool(caller: Caller, name: ToolName, text: TextAfterEquals) -
     description = " ".join(text.split())
     if len(description) > MAX_TOOL_DESCRIPTION_CHARACTERS:
         raise too_long_error("text", len(description), MAX_TOOL_DESCRIPTION_CHARACTERS)
-    await _change_tool(caller, thing, "described", description=description or None)
+    await change_tool(caller, thing, "described", description=description or None)
     if description:
         return Confirmation(f"{thing.label} is described: {description}")
     return Confirmation(f"{thing.label} has its own description again.")
@@ -368,7 +368,9 @@ async def remove_tool(caller: Caller, name: LuaToolName) -> Confirmation:
     return Confirmation(f"Removed {thing.label}.")
 
 
-async def _change_tool(caller: Caller, tool: Thing, action: str, **decisions: Any) -> None:
+async def change_tool(caller: Caller, tool: Thing, action: str, **decisions: Any) -> None:
+    """Store decisions about a tool; the room sees who `action` the tool."""
+
     def work(tx: Change) -> None:
         overrides.set_override(tx, things.get_live_thing(tx.conn, tool.id), **decisions)
         if tool.parent_id != caller.agent.id:
