@@ -83,7 +83,7 @@ def test_model_answers_have_a_higher_length_limit() -> None:
         ({}, ""),
         ({"at": "door", "n": 3, "deep": {"a": [1, None]}}, ' at=door n=3 deep={"a": [1, null]}'),
         ({"text": "two words", "empty": "", "odd": 'a"b'}, ' text="two words" empty="" odd="a"b"'),
-        ({"text": "a\nb"}, ' text="a b" /expand 42'),
+        ({"text": "a\nb"}, ' text="a\\nb"'),
         ({"text": "x" * 200, "n": 1}, f" text={'x' * 39}… n=1 /expand 42"),
     ],
 )

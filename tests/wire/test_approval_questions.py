@@ -109,7 +109,7 @@ def test_keys_are_offered_for_the_only_question(
     screen.wait_for(f"Several calls wait here: {both}.")  # and how, on the next line
     screen.wait_for(f" one: /allow {first}")
     screen.press("f9", "enter")
-    screen.wait_for(f" one: /deny --number {first}")
+    screen.wait_for(f" one: /deny {first}")
     ann.does(f"allow {first + 1}", f"deny {first}")
     assert "two" in calls[1].communicate()[0]
     assert "denied" in calls[0].communicate()[0]

@@ -32,6 +32,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, WorldError
 from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.schema import rows as rows_table
@@ -58,6 +59,7 @@ log = structlog.get_logger(__name__)
 
 
 _WAITING_HINT: Final = next_call("Ask again when some are answered; {} lists them.", "approvals")
+
 
 class ApprovalDenied(Conflict):
     """A call that was not approved."""
@@ -111,11 +113,16 @@ class WaitingApproval:
         text: str,
         author_id: str | None = None,
         more: Mapping[str, Any] | None = None,
+        origin: AgentConnection | None = None,
     ) -> None:
-        """Add a notice about it to its room; `more` is metadata besides that of its turn."""
+        """Add a notice about it to its room.
+
+        `more` is metadata besides that of its turn. The terminal of `origin` does not show it.
+        """
         meta = {} if self.turn_id is None else {ASKING_TURN_KEY: self.turn_id}
+        meta |= more or {}
         rows.append_row(
-            tx, self.room_id, "notice", text, author_id=author_id, meta=meta | dict(more or {})
+            tx, self.room_id, "notice", text, author_id=author_id, meta=meta, origin=origin
         )
 
 
@@ -272,7 +279,9 @@ class Approvals:
             if answer.is_allowed:
                 calls.set_call_status(tx, waiting.call_id, "running")
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
-            waiting.append_notice(tx, text, caller.agent.id)
+            # Who answers reads it as the result of the answer.
+            origin = caller.connection if caller.room_id == waiting.room_id else None
+            waiting.append_notice(tx, text, caller.agent.id, origin=origin)
 
         async def record() -> None:
             async with waiting.deciding:

@@ -219,7 +219,9 @@ async def _find_waiting(caller: Caller, number: int | None, verb_name: str) -> W
             raise NotFound("No call waits here.")
         if len(here) > 1:
             calls = ", ".join(f"{one.number} ({one.tool})" for one in here)
-            hint = next_call("Give the number of one: {}", verb_name, number=here[0].number)
+            # The number is the first word of a reason, as people type it.
+            given = {"number" if verb_name == "allow" else "why": str(here[0].number)}
+            hint = next_call("Give the number of one: {}", verb_name, **given)
             raise NotFound(f"Several calls wait here: {calls}.", hint=hint)
         number = here[0].number
     waiting = approvals.find(number)

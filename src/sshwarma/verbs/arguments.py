@@ -241,7 +241,7 @@ RepeatedWord: TypeAlias = Annotated[tuple[str, ...], Arg(), Field(max_length=MAX
 Priority: TypeAlias = Annotated[float, Arg("number"), Field(allow_inf_nan=False)]
 RowNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
 Offset: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]
-Count: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_HISTORY_ROWS)]
+Count: TypeAlias = Annotated[int, Arg("number", also_flag=True), Field(ge=1, le=MAX_HISTORY_ROWS)]
 Days: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_GARBAGE_DAYS)]
 Minutes: TypeAlias = Annotated[
     Annotated[int, Field(ge=1, le=PERMANENT_BAN_MINUTES)] | Literal["forever"],

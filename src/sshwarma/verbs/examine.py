@@ -77,6 +77,7 @@ class ThingDetails:
 
     Attributes:
         renderer: of a tool whose results are drawn by one, its name and configuration.
+        confirms: of a tool, whether each call waits for a person.
     """
 
     name: str
@@ -96,6 +97,7 @@ class ThingDetails:
     calls_average: float | None = None
     contains: tuple[ContainedThing, ...] = ()
     renderer: dict[str, Any] | None = None
+    confirms: bool = False
 
 
 @view_for_reader(ThingDetails)
@@ -257,6 +259,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         facts=facts,
         contains=contains,
         renderer=renderer,
+        confirms=thing.kind == "tool" and bool(thing.metadata.get(overrides.CONFIRM_KEY)),
     )
     return _add_calls(conn, caller, thing, details) if thing.kind == "tool" else details
 

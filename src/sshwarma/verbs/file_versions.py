@@ -115,7 +115,7 @@ async def show_file_version(
         return item, found.parent_id, workspaces.get_tree(conn, found.id)
 
     item, parent_id, tree = await caller.world.store.read(read)
-    files = {path: entry.sha256 for path, entry in tree.items() if not entry.is_folder}
+    files = {path: entry.sha256 for path, entry in sorted(tree.items()) if not entry.is_folder}
     return FileVersionContents((await caller.room()).name, item, parent_id, files)
 
 

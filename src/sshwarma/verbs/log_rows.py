@@ -297,8 +297,9 @@ def _parse_object(content: str) -> list[tuple[str, Any]]:
 def _format_value(value: Any, limit: int) -> tuple[str, bool]:
     """Format a value in at most `limit` characters; return whether all of it fits."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = text.replace("\n", "\\n")  # as in JSON: a blank would be another text
     excerpt = _flatten_text(text, limit)
-    if isinstance(value, str) and (not excerpt or re.search(r"[\s\"']", excerpt)):
+    if isinstance(value, str) and (not excerpt or re.search(r"[\s\"'\\]", excerpt)):
         return f'"{excerpt}"', excerpt == text
     return excerpt, excerpt == text
 

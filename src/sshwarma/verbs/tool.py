@@ -91,7 +91,9 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
         items = [i for i in items if i.thing.id in on or i.thing.parent_id in bags]
     else:
         matches = compile_glob(pattern, has_sets=False)
-        items = [i for i in items if matches(i.thing.label) or i.thing.name == pattern]
+        items = [
+            i for i in items if matches(i.thing.label) or pattern in (i.thing.name, i.namespace)
+        ]
     listing = sorted(items, key=lambda item: item.thing.label)
     return ToolList(
         pattern or "this room",
@@ -103,6 +105,8 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
                 equipped=item.thing.id in on,
                 obstacle=item.obstacle,
                 title=_find_title(item),
+                renderer=item.renderer,
+                confirms=bool(item.thing.metadata.get(overrides.CONFIRM_KEY)),
             )
             for item in listing[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),

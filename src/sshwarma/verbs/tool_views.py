@@ -22,6 +22,8 @@ class ListedTool:
     equipped: bool
     obstacle: str  # why it cannot be used now
     title: str  # its name for people, if it has another than its id
+    renderer: str = ""  # how pages show its results
+    confirms: bool = False  # whether each call waits for a person
 
 
 @dataclass(frozen=True, slots=True)
