@@ -29,7 +29,7 @@ from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
 from sshwarma.world.caller import Caller, RequestServices
-from sshwarma.world.events import QuestionAsked
+from sshwarma.world.events import PersonalNotice
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
 
@@ -120,7 +120,7 @@ class Client:
         return await self.hub.oauth_sign_ins.submit_address(server, came_to, 20)
 
     def _told(self, event: object) -> None:
-        if isinstance(event, QuestionAsked) and event.hint:
+        if isinstance(event, PersonalNotice) and event.hint:
             has_default = "/answer alone for" in event.hint
             sample = "1" if "number" in event.text else "yes"
             reply = "" if has_default else sample

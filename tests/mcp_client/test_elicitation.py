@@ -15,7 +15,7 @@ from sshwarma.mcp.client.elicitation import parse_field_value
 from sshwarma.mcp.client.link import ElicitationField
 from sshwarma.tools.call_outcome import CallOutcome
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import QuestionAsked
+from sshwarma.world.events import PersonalNotice
 from sshwarma.world.questions import Question
 from support.driver.installed import PROGRAMS
 from support.hub import Hubbed
@@ -29,18 +29,18 @@ class Terminal:
 
     def __init__(self, someone: Someone) -> None:
         self.someone = someone
-        self.asked: asyncio.Queue[QuestionAsked] = asyncio.Queue()
+        self.asked: asyncio.Queue[PersonalNotice] = asyncio.Queue()
         someone.world.bus.on_agent(someone.id, self._heard)
 
     def _heard(self, event: Any) -> None:
-        if isinstance(event, QuestionAsked):
+        if isinstance(event, PersonalNotice):
             self.asked.put_nowait(event)
 
-    async def next(self) -> QuestionAsked:
+    async def next(self) -> PersonalNotice:
         async with asyncio.timeout(30):
             return await self.asked.get()
 
-    async def answers(self, *texts: str) -> list[QuestionAsked]:
+    async def answers(self, *texts: str) -> list[PersonalNotice]:
         seen = []
         for text in texts:
             seen.append(await self.next())
@@ -62,7 +62,7 @@ async def test_form_fields_are_asked_one_at_a_time(
     assert said(await call) == {
         "action": "accept", "content": {"city": "Oslo", "days": 3, "unit": "F"},
     }  # fmt: skip
-    assert [asked.asked_by for asked in seen] == ["evil"] * 5
+    assert [asked.sender for asked in seen] == ["evil"] * 5
     assert [asked.text for asked in seen] == [
         "About [1mthe weather.\ncity (Where):",
         "Must be at most 10 characters (got 11). city (Where):",

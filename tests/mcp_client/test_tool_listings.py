@@ -14,7 +14,7 @@ from sshwarma.verbs.completion import complete
 from sshwarma.verbs.mcp_views import draw_server_list
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
-from sshwarma.world.events import QuestionAsked, WorldChanged
+from sshwarma.world.events import PersonalNotice, WorldChanged
 from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
@@ -122,7 +122,7 @@ async def test_changed_tool_needs_approval(hubbed: Hubbed) -> None:
         return await hubbed.obstacle("evil:echo") == CHANGED
 
     await hubbed.until(changed)
-    (news,) = (one.text for one in received if isinstance(one, QuestionAsked))
+    (news,) = (one.text for one in received if isinstance(one, PersonalNotice))
     assert news == (
         "Tools to approve: echo, newcomer. Read /mcp show evil, then /mcp approve evil."
     )

@@ -98,7 +98,7 @@ async def test_program_that_writes_to_its_input_breaks_nothing(
 ) -> None:
     script = "echo x >&0 || echo refused; read line; echo got $line"
     words = ["/bin/sh", "-c", script]
-    program = SandboxProgram(Profile(None), words, cpu_seconds=5, stdin=True, merge_errors=True)
+    program = SandboxProgram(Profile(None), words, cpu_seconds=5, has_input=True, merge_errors=True)
     async with host.run(program, USER) as sandbox:
         assert sandbox.stdin is not None and sandbox.process.stdout is not None
         async with asyncio.timeout(SECONDS):

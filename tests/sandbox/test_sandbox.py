@@ -228,12 +228,12 @@ async def test_more_sandboxes_than_allowed_wait(
     most, share = limits.MAX_SANDBOXES, limits.MAX_SANDBOXES_PER_PERSON
     await asyncio.gather(*(one(f"user{number}") for number in range(2 * most)))
     assert max(running) == most
-    assert set(told) == {f"It waits: {most} programs run on this server already."}
+    assert set(told) == {f"Waiting: {most} programs run on this server already."}
     running.clear()
     told.clear()
     await asyncio.gather(*(one("ann") for _ in range(2 * share)))
     assert max(running) == share
-    assert set(told) == {f"It waits: {share} programs of yours run already."}
+    assert set(told) == {f"Waiting: {share} programs of yours run already."}
 
 
 @needs_bubblewrap

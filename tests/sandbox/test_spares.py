@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.process, needs_bubblewrap]
 
 def make_program(profile: Profile) -> SandboxProgram:
     words = ["/bin/sh", "-c", "echo ready; exec cat"]
-    return SandboxProgram(profile, words, cpu_seconds=10, stdin=True)
+    return SandboxProgram(profile, words, cpu_seconds=10, has_input=True)
 
 
 class RecordingHost(SandboxHost):

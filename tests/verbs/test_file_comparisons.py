@@ -44,7 +44,7 @@ async def begin_to_wait(someone: Someone) -> asyncio.Task[Any]:
     caller = dataclasses.replace(someone.caller, on_progress=said.append)
     task = asyncio.create_task(invoke(caller, "file diff", {"path": "a"}))
     await until(lambda: said)
-    assert said == ["It waits for another search or comparison of yours."]
+    assert said == ["Waiting for another search or comparison of yours."]
     return task
 
 

@@ -66,4 +66,4 @@ async def test_remedy_of_a_missing_sandbox_is_for_an_administrator(
     with pytest.raises(Unavailable) as raised:
         await do(alice, "/shell date")
     assert "bubblewrap failed." in raised.value.message
-    assert raised.value.hint_for(PERSON) == "An administrator can run sshwarma doctor."
+    assert raised.value.hint_for(PERSON) == "The operator can run sshwarma doctor."

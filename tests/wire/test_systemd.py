@@ -34,7 +34,7 @@ def test_unit_starts_reloads_and_stops_the_server() -> None:
         assert "Reloaded; nothing changed." in made.read("out")
         refused = made.ssh("shell true")
         assert "the system or the container allows no user namespaces" in refused.stderr
-        assert "An administrator can add examples/sshwarma-sandbox.conf" in refused.stderr
+        assert "The operator can add examples/sshwarma-sandbox.conf" in refused.stderr
         assert made.systemctl("stop", "sshwarma").returncode == 0
         assert "stopped" in made.read("log")
 

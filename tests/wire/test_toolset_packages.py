@@ -77,7 +77,7 @@ def test_owner_allows_packages_and_tools_import_them(
     assert list_packages(house) == []
     done = ann.run("toolset import --packages", archive, "-T")
     assert (done.status, done.out) == (0, f"Installed {kit_id} 1: Kit, 1 tool.\n"), done
-    assert done.err == "It installs packages: greeting==1.0.\n"
+    assert done.err == "Installing packages: greeting==1.0.\n"
     ann.does(f"equip room {kit_id}:*")
     assert ann.json(f"run {kit_id}:greet name=Ann")["text"] == "Good day, Ann."
     assert ann.json(f"toolset show {kit_id}")["requirements"] == ["greeting==1.0"]

@@ -50,7 +50,7 @@ def test_import_that_waits_for_another_says_so(
         second.stdin.write(pack(kit(name("kit"), functions=("ask",))))
         second.stdin.close()
         said = second.stderr.readline().decode()
-        assert said == "It waits: another toolset is being installed or changed.\n"
+        assert said == "Waiting: another toolset is being installed or changed.\n"
         first.kill()
         assert second.wait() == 0
 
@@ -61,7 +61,7 @@ def test_import_says_how_much_of_its_file_has_come(ann: Person, name: Callable[[
         assert running.stdin and running.stderr
         running.stdin.write(data[:100])
         running.stdin.flush()
-        assert running.stderr.readline() == b"It reads the file from the pipe: 100 B.\n"
+        assert running.stderr.readline() == b"Reading the file from the pipe: 100 B.\n"
         running.stdin.write(data[100:])
         running.stdin.close()
         assert running.wait() == 0

@@ -264,7 +264,7 @@ class GitHost:
             raise Unavailable(
                 f"The disk of the server has {free // MIB:,} MiB free, and a push needs"
                 f" {MIN_GIT_FREE_BYTES // MIB}.",
-                hint="Ask who runs the server to make room.",
+                hint="Ask the operator to make room.",
             )
 
 

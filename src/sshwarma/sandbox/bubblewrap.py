@@ -54,7 +54,7 @@ class SandboxObstacle:
     @property
     def hint(self) -> str:
         """The remedy as a sentence for people and models, who are no administrators."""
-        return f"An administrator can {self.remedy}."
+        return f"The operator can {self.remedy}."
 
 
 def find_bubblewrap() -> Path | SandboxObstacle:

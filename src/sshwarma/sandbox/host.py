@@ -277,13 +277,13 @@ class SandboxHost:
     def take_share(self, user: SandboxUser) -> AbstractAsyncContextManager[None]:
         """Wait until one more sandbox may run for a user, before all other waiting."""
         share = self._shares.setdefault(user.id, asyncio.Semaphore(MAX_SANDBOXES_PER_PERSON))
-        reason = f"It waits: {MAX_SANDBOXES_PER_PERSON} programs of yours run already."
+        reason = f"Waiting: {MAX_SANDBOXES_PER_PERSON} programs of yours run already."
         return hold_lock(share, user.tell, reason)
 
     def _take_slot(self, user: SandboxUser | None) -> AbstractAsyncContextManager[None]:
         if user is None:
             return contextlib.nullcontext()
-        reason = f"It waits: {MAX_SANDBOXES} programs run on this server already."
+        reason = f"Waiting: {MAX_SANDBOXES} programs run on this server already."
         return hold_lock(self._slots, user.tell, reason)
 
     async def _start(self, program: SandboxProgram) -> Sandbox:

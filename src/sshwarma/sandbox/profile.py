@@ -121,7 +121,10 @@ def _kernel_files() -> Iterator[str]:
     with os.scandir("/proc") as entries:
         names = sorted(entry.name for entry in entries if not entry.name.isdigit())
     for path in (f"/proc/{name}" for name in names):
-        mode = os.lstat(path).st_mode
+        try:
+            mode = os.lstat(path).st_mode
+        except FileNotFoundError:  # a driver was unloaded
+            continue
         is_read_by_all = mode & stat.S_IROTH and not stat.S_ISCHR(mode)  # a container hides some
         if not is_read_by_all:
             yield from ("--ro-bind", os.devnull, path)

@@ -63,7 +63,7 @@ class SandboxProgram:
         profile: what the sandbox contains.
         command: the program and its arguments; they can be seen inside.
         cpu_seconds: processor time of each process.
-        stdin: whether there is a pipe to its standard input; else that is empty.
+        has_input: whether there is a pipe to its standard input; else that is empty.
         merge_errors: whether its standard error goes where its output goes.
     """
 
@@ -71,7 +71,7 @@ class SandboxProgram:
     command: Sequence[str]
     _: KW_ONLY
     cpu_seconds: int
-    stdin: bool = False
+    has_input: bool = False
     merge_errors: bool = False
 
 

@@ -87,7 +87,7 @@ async def start_sandbox(
         )
         for descriptor in inherited:
             descriptor.close()
-        if not program.stdin:
+        if not program.has_input:
             writer.close()
         report, release = status_reader.number, gate_writer.number
         begun = await _begin(process, report, release, program.cpu_seconds, groups)

@@ -234,7 +234,7 @@ class Approvals:
         try:
             await self._ask(caller, waiting)
             if caller.on_progress is not None:
-                caller.on_progress(f"It waits for an approval: number {waiting.number}.")
+                caller.on_progress(f"Waiting for an approval: number {waiting.number}.")
             answer = await self._wait(waiting, check)
         except asyncio.CancelledError:
             await finish(self._withdraw(waiting))

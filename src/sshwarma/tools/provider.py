@@ -43,7 +43,7 @@ class ToolResult:
 
     @property
     def full_text(self) -> str:
-        """The printed lines and the text."""
+        """The text, and the printed lines behind it."""
         if not self.printed_lines:
             return self.text
         printed = "\n".join(self.printed_lines)

@@ -71,7 +71,7 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-_SERVER_CPU_SECONDS: Final = 10**9
+_SERVER_SECONDS: Final = 10**9
 """Processor time of the program of an MCP server: it lasts as long as this server."""
 
 
@@ -276,7 +276,7 @@ class Toolsets(ToolProvider):
                 environment={"PYTHONPATH": PACKAGES_PATH, **environment},
                 network=bool(server.metadata.get(NETWORK_KEY)),
             )  # fmt: skip
-            program = SandboxProgram(profile, command, cpu_seconds=_SERVER_CPU_SECONDS, stdin=True)
+            program = SandboxProgram(profile, command, cpu_seconds=_SERVER_SECONDS, has_input=True)
             try:
                 async with self._runs.sandbox.run(program, None) as sandbox:
                     yield sandbox
@@ -285,7 +285,7 @@ class Toolsets(ToolProvider):
 
     def _begin_change(self, caller: Caller) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait until no other toolset is being changed, and let the caller know."""
-        reason = "It waits: another toolset is being installed or changed."
+        reason = "Waiting: another toolset is being installed or changed."
         return hold_lock(self._change_lock, sandbox_user(caller).tell, reason)
 
     def _use_packages(self, packages: str) -> contextlib.AbstractAsyncContextManager[object]:
@@ -315,7 +315,7 @@ class Toolsets(ToolProvider):
             is_same = known.get(BUNDLE_KEY, {}).get("requirements") == list(pins)
             return str(known.get(PACKAGES_KEY) or "") if is_same else ""
 
-        sandbox_user(caller).tell(f"It installs packages: {', '.join(pins)}.")
+        sandbox_user(caller).tell(f"Installing packages: {', '.join(pins)}.")
         return await self._world.store.read(read) or await self._folders.packages.lock(pins)
 
     @override

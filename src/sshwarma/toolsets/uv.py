@@ -97,7 +97,7 @@ def _find_uv() -> str:
     if found is None:
         raise Unavailable(
             "Toolsets with requirements need uv, which is not installed.",
-            hint="An administrator can install it: pip install uv.",
+            hint="The operator can install it: pip install uv.",
         )
     return found
 

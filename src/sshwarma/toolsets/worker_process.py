@@ -114,7 +114,7 @@ class Workers:
         lines = _write_request(code, room_id, method, params)
         profile = Profile(workspace, mounts={**code.mounts, **list_mounts()})
         command = [_python(), "-I", "-S", "/w/worker.py"]
-        program = SandboxProgram(profile, command, cpu_seconds=2 * int(seconds), stdin=True)
+        program = SandboxProgram(profile, command, cpu_seconds=2 * int(seconds), has_input=True)
         async with self._host.run(program, user, take_spare=self.spares.take) as sandbox:
             answer = await _exchange(sandbox, lines, seconds)
         if workspace is not None:

@@ -111,6 +111,18 @@ async def check_may_pipe(caller: Caller, verb: Verb) -> None:
             await rule.check(caller, {})
 
 
+async def check_may_change_files(caller: Caller) -> None:
+    """Check the rights of `file put`, for doors that change files without a verb.
+
+    Raises:
+        Forbidden: if the caller lacks one.
+    """
+    verb = find_verb("file put")
+    if verb is None:
+        raise LookupError("there is no verb file put")
+    await check_may_pipe(caller, verb)
+
+
 async def _navigation_error(caller: Caller) -> Forbidden:
     """Return the refusal to leave a room in which navigation is off."""
     room = await caller.room()

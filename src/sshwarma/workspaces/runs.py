@@ -143,8 +143,8 @@ class WorkspaceRuns:
         lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
         own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Lock())
         share = self.sandbox.take_share(user)
-        first = hold_lock(own, user.tell, "It waits for another program of yours in this room.")
-        turn = hold_lock(lock, user.tell, "It waits for another program in this room.")
+        first = hold_lock(own, user.tell, "Waiting for another program of yours in this room.")
+        turn = hold_lock(lock, user.tell, "Waiting for another program in this room.")
         async with first, share, turn:
             await check()
             folder = self._use_folder(caller.room_id)

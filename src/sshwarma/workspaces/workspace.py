@@ -84,7 +84,7 @@ class Workspaces:
         person_id = caller.person_id or caller.agent.id
         lock = self._long_reads.setdefault(person_id, asyncio.Lock())
         tell = caller.on_progress or (lambda _: None)
-        return hold_lock(lock, tell, "It waits for another search or comparison of yours.")
+        return hold_lock(lock, tell, "Waiting for another search or comparison of yours.")
 
     async def read_tree(self, room_id: str) -> tuple[str | None, Tree]:
         """Return the id of the present version of a room's files, and its entries."""

@@ -146,15 +146,15 @@ class PresenceChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionAsked:
-    """A question for an agent, to be answered in its terminal.
+class PersonalNotice:
+    """A text for one agent, which its terminals show and nobody else sees.
 
-    `asked_by` asks and `text` is the question. `hint` says how to answer; without a hint it is only
-    a notice. Not stored; nobody else sees it.
+    `sender` is what says it. With a `hint`, it is a question, and the hint says how to answer.
+    Not stored.
     """
 
     agent_id: str
-    asked_by: str
+    sender: str
     text: str
     hint: str
 
@@ -199,12 +199,12 @@ Event: TypeAlias = (
     | KeyRemoved
     | KeyExpirySet
     | PresenceChanged
-    | QuestionAsked
+    | PersonalNotice
     | Announcement
     | AgentEvicted
 )
 AgentEvent: TypeAlias = (
-    RowAppended | AgentsChanged | QuestionAsked | Announcement | AgentEvicted | KeyRemoved
+    RowAppended | AgentsChanged | PersonalNotice | Announcement | AgentEvicted | KeyRemoved
 )
 """What `EventBus.on_agent` delivers."""
 
@@ -232,7 +232,7 @@ class EventBus:
         return self._add(self._rooms, room_id, listener)
 
     def on_agent(self, agent_id: str, listener: EventListener) -> Callable[[], None]:
-        """Listen for RowAppended, QuestionAsked and AgentEvicted addressed to an agent.
+        """Listen for RowAppended, PersonalNotice and AgentEvicted addressed to an agent.
 
         AgentsChanged and KeyRemoved of the agent are delivered too, and every Announcement.
         Returns the function that stops it.
@@ -263,7 +263,7 @@ class EventBus:
             listeners += self._rooms.get(event.room_id, {}).values()
         elif isinstance(event, Announcement):
             listeners += [one for table in self._agents.values() for one in table.values()]
-        elif isinstance(event, (QuestionAsked, AgentEvicted, AgentsChanged, KeyRemoved)):
+        elif isinstance(event, (PersonalNotice, AgentEvicted, AgentsChanged, KeyRemoved)):
             listeners += self._agents.get(event.agent_id, {}).values()
         return listeners
 

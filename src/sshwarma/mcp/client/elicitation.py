@@ -18,7 +18,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.mcp.client.link import ElicitationField, ElicitationRequest
 from sshwarma.world.errors import Invalid, NotFound, too_long_error
-from sshwarma.world.events import QuestionAsked
+from sshwarma.world.events import PersonalNotice
 from sshwarma.world.world import World
 
 _SECRET_WORDS: Final = ("password", "passphrase", "secret", "token", "api key", "api_key", "apikey",
@@ -168,7 +168,7 @@ class Elicitation:
 
         A `hint` says how to answer it.
         """
-        self._world.bus.publish(QuestionAsked(agent_id, name, text, hint))
+        self._world.bus.publish(PersonalNotice(agent_id, name, text, hint))
 
     def _is_at_terminal(self, agent_id: str) -> bool:
         return any(link.door == "ssh" for link in self._world.presence.connections_of(agent_id))

@@ -30,7 +30,7 @@ from sshwarma.mcp.client.pending_sign_in import (
 from sshwarma.settings import McpSettings
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, too_long_error
-from sshwarma.world.events import QuestionAsked
+from sshwarma.world.events import PersonalNotice
 from sshwarma.world.reader import PERSON, next_call
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -264,7 +264,7 @@ class OAuthSignIns:
             log.error("a sign-in failed", server=server.name, exc_info=error)
 
     def _notify(self, agent_id: str, name: str, text: str) -> None:
-        self._world.bus.publish(QuestionAsked(agent_id, name, text, ""))
+        self._world.bus.publish(PersonalNotice(agent_id, name, text, ""))
 
 
 def _load_sign_in() -> SignInFlow:

@@ -33,7 +33,7 @@ from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
 from sshwarma.world.doors import Door
 from sshwarma.world.errors import Invalid, WorldError
-from sshwarma.world.events import Announcement, QuestionAsked
+from sshwarma.world.events import Announcement, PersonalNotice
 from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.reader import PERSON
@@ -183,14 +183,14 @@ def _refusal_line(refused: WorldError) -> Line:
     return Line(tuple(spans), hang=2, breaks_between_spans=True)
 
 
-def draw_message(event: QuestionAsked | Announcement) -> Block:
+def draw_message(event: PersonalNotice | Announcement) -> Block:
     """Draw a message that is no row: a tool's to one person, or one to everyone."""
     if isinstance(event, Announcement):
         head = ("warn", f"To everyone, from {event.author}")
         return block(*lines_with_head(head, ": ", text=event.text))
     separator = " asks: " if event.hint else ": "
     hint = [line("  ", ("dim", event.hint))] if event.hint else []
-    return block(*lines_with_head(("tool", event.asked_by), separator, text=event.text), *hint)
+    return block(*lines_with_head(("tool", event.sender), separator, text=event.text), *hint)
 
 
 def is_concurrent_line(typed: str) -> bool:

@@ -29,8 +29,7 @@ from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.task_handler import StreamHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
-from sshwarma.verbs.dispatch import check_may_pipe
-from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.dispatch import check_may_change_files
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound, WorldError
 from sshwarma.world.open_requests import OpenRequest
@@ -131,10 +130,7 @@ class _PushAccess(_FetchAccess):
     @override
     async def check(self, caller: Caller) -> Caller:
         caller = await super().check(caller)
-        verb = find_verb("file put")
-        if verb is None:
-            raise LookupError("there is no verb file put")
-        await check_may_pipe(caller, verb)
+        await check_may_change_files(caller)
         return caller
 
 

@@ -56,7 +56,7 @@ from sshwarma.world.events import (
     AgentEvicted,
     Announcement,
     KeyRemoved,
-    QuestionAsked,
+    PersonalNotice,
     RowAppended,
     StreamEnded,
     StreamUpdated,
@@ -293,7 +293,7 @@ class LineShellHandler(TaskHandler):
     def _on_private_event(self, event: AgentEvent) -> None:
         if isinstance(event, RowAppended):
             self._on_room_event(event)
-        elif isinstance(event, (QuestionAsked, Announcement)):
+        elif isinstance(event, (PersonalNotice, Announcement)):
             self._print(draw_message(event))
         elif isinstance(event, AgentEvicted):
             self._on_evicted(event)

@@ -108,7 +108,7 @@ class PipedFile:
             except TimeoutError:
                 size = self._upload.size if self._upload is not None else 0
                 if caller.on_progress is not None:
-                    caller.on_progress(f"It reads the file from the pipe: {format_size(size)}.")
+                    caller.on_progress(f"Reading the file from the pipe: {format_size(size)}.")
 
     def _is_too_long(self) -> bool:
         return self._upload is not None and self._upload.size > MAX_FILE_BYTES

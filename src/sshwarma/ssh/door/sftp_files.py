@@ -36,13 +36,12 @@ from sshwarma.ssh.transport.interfaces import (
     SftpRefused,
     SftpSpace,
 )
-from sshwarma.verbs.dispatch import check_may_pipe
-from sshwarma.verbs.registry import find_verb
+from sshwarma.verbs.dispatch import check_may_change_files
 from sshwarma.world.access import Right
 from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, NotFound, WorldError
-from sshwarma.world.events import QuestionAsked
+from sshwarma.world.events import PersonalNotice
 
 FOLDER: Final = stat.S_IFDIR | 0o555
 TEXT: Final = stat.S_IFREG | 0o444
@@ -266,7 +265,7 @@ class ClientFiles(SftpFiles):
         caller = self._make_caller().with_room(room_id)
         await caller.require(Right.ENTER)
         if changes:
-            await self._check_changes(caller)
+            await check_may_change_files(caller)
         return caller
 
     async def _enter(self, place: Place) -> Caller:
@@ -291,14 +290,8 @@ class ClientFiles(SftpFiles):
         caller = await self._enter(place)
         if place.kind != "workspace":
             raise Forbidden("Only the files in workspace/ can be changed.")
-        await self._check_changes(caller)
+        await check_may_change_files(caller)
         return caller
-
-    async def _check_changes(self, caller: Caller) -> None:
-        verb = find_verb("file put")
-        if verb is None:
-            raise LookupError("there is no verb file put")
-        await check_may_pipe(caller, verb)
 
     def _make_caller(self) -> Caller:
         return self._context.make_caller(self._agent_id, "sftp", self._origin)
@@ -348,7 +341,7 @@ class ClientFiles(SftpFiles):
         """Tell the person something: on standard error, and in their terminals."""
         self._write_error(text)
         if self._messages.hit(self._agent_id) <= 0:
-            self._context.world.bus.publish(QuestionAsked(self._agent_id, "sftp", text, ""))
+            self._context.world.bus.publish(PersonalNotice(self._agent_id, "sftp", text, ""))
 
 
 def _show(path: bytes) -> str:

@@ -51,7 +51,7 @@ from sshwarma.world.events import (
     AgentsChanged,
     Announcement,
     KeyRemoved,
-    QuestionAsked,
+    PersonalNotice,
     RowAppended,
 )
 from sshwarma.world.ids import LOBBY_ID
@@ -314,7 +314,7 @@ class ShellHandler(ChannelHandler):
     def _on_agent_event(self, event: AgentEvent) -> None:
         if isinstance(event, RowAppended):
             self._room_view.on_room_event(event)
-        elif isinstance(event, (QuestionAsked, Announcement)):
+        elif isinstance(event, (PersonalNotice, Announcement)):
             self._on_message(event)
         elif isinstance(event, AgentsChanged):
             self._configure()
@@ -329,7 +329,7 @@ class ShellHandler(ChannelHandler):
         elif event.moves_connection(self._connection.room_id):
             self._background(self._on_moved_out(event.reason))
 
-    def _on_message(self, event: QuestionAsked | Announcement) -> None:
+    def _on_message(self, event: PersonalNotice | Announcement) -> None:
         """Show a question to this agent, or an announcement."""
         self._print(draw_message(event))
         agent = self._world.agents.get(self._agent_id)
