@@ -212,6 +212,11 @@ def test_target_of_a_page_has_its_normal_form(
         ("frame", "url", "http://h:99999/", "must be the address"),
         ("frame", "url", "http://me:secret@h/", "must have no name and password"),
         ("frame", "url", "http://h/a b", "must have no blanks"),
+        ("frame", "url", "http://[::1]evil.com/", "is no name of one"),
+        ("frame", "url", "http://evil.com[::1]/", "is no name of one"),
+        ("frame", "url", "http://evil.com;.localhost/", "is no name of one"),
+        ("frame", "url", "http://*.localhost/", "is no name of one"),
+        ("frame", "url", 'http://a"b.localhost/', "is no name of one"),
         ("frame", "url", "http://h\\@evil/", "must have no blanks, control characters or backsl"),
         ("frame", "url", "http://h/" + "x" * 2_048, "is longer than 2048 characters"),
         (

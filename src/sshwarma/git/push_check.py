@@ -89,6 +89,7 @@ class PushCheck:
         self._limits = limits
         self._checked: set[tuple[ObjectID, int]] = set()
         self._base_ids: set[ObjectID] | None = None
+        self._base_places: dict[str, tuple[int, ObjectID]] | None = None
         self._history_ids: set[ObjectID] | None = None
 
     def check(self, head: ObjectID) -> list[PushedFile]:
@@ -156,15 +157,19 @@ class PushCheck:
     # Trees
 
     def _check_tree(self, tree_id: ObjectID, prefix: str) -> None:
-        """Check a new tree with all that is in it; each once for each depth.
+        """Check a tree with all that is in it; each once for each depth.
+
+        One of the room is looked at, too, if it is at another place: where a link leads, and what
+        git reads by its name, depend on that.
 
         Args:
             tree_id: the tree.
             prefix: the path of its folder with a slash; "" at the top.
         """
         depth = prefix.count("/")
-        if (tree_id, depth) in self._checked or self._is_old(tree_id, TREE_TYPE):
+        if (tree_id, depth) in self._checked:
             return
+        is_old = self._is_old(tree_id, TREE_TYPE)
         self._checked.add((tree_id, depth))
         if depth >= MAX_PATH_DEPTH:
             raise PushRefusedError(f"folders are more than {MAX_PATH_DEPTH} deep")
@@ -175,28 +180,27 @@ class PushCheck:
             reason = f"the tree {_short(tree_id)} {where} is malformed: it {error}"
             raise PushRefusedError(reason) from error
         for entry in entries:
-            _check_name(entry)
+            if not is_old:
+                _check_name(entry)
+            place = f"{prefix}{_decode(entry.path)}{'/' if entry.mode == TREE_MODE else ''}"
+            if self._is_in_place(place, entry.mode, entry.sha):
+                continue
             self._check_special(entry, prefix)
             if entry.mode == TREE_MODE:
-                self._check_tree(entry.sha, f"{prefix}{_decode(entry.path)}/")
-            elif self._is_old(entry.sha, BLOB_TYPE):
-                continue  # also a link of the room; `_check_files` sees where it is now
+                self._check_tree(entry.sha, place)
             elif entry.mode == LINK_MODE:
                 self._check_link(_show(entry.path), entry.sha, depth)
             else:
                 self._check_size(_show(entry.path), entry.sha)
 
     def _check_special(self, entry: RawEntry, prefix: str) -> None:
-        """Check an entry that git reads itself by its name; old ones may stay."""
+        """Check a new entry that git reads itself by its name."""
         name = _decode(entry.path)
-        is_new = entry.sha in self._pushed
         shown = f"{_cut(prefix + name)} ({_short(entry.sha)})"
         if is_special_name(name, MODULES):
-            if entry.mode == LINK_MODE:
-                raise PushRefusedError(f"{shown} is a link")
-            if is_new:
-                raise PushRefusedError(f"{shown} is for submodules, and a room has only files")
-        elif is_special_name(name, ATTRIBUTES) and is_new and entry.mode != LINK_MODE:
+            what = "a link" if entry.mode == LINK_MODE else "for submodules"
+            raise PushRefusedError(f"{shown} is {what}, and a room has only files")
+        if is_special_name(name, ATTRIBUTES) and entry.mode != LINK_MODE:
             if entry.mode == TREE_MODE:
                 raise PushRefusedError(f"{shown} is a folder, and git wants a file")
             self._check_size(shown, entry.sha)
@@ -231,12 +235,10 @@ class PushCheck:
             ) from error
 
     def _check_link(self, path: str, blob_id: ObjectID, depth: int) -> None:
-        self._is_old(blob_id, BLOB_TYPE)
-        found = self._pushed.get(blob_id)
-        if found is not None and found.size > MAX_PATH_BYTES:
-            raise PushRefusedError(f"the link {path} leads to a name that is too long")
-        target = self._store[blob_id].as_raw_string()
-        if len(target) > MAX_PATH_BYTES:
+        is_new = not self._is_old(blob_id, BLOB_TYPE)
+        is_long = is_new and self._pushed[blob_id].size > MAX_PATH_BYTES
+        target = b"" if is_long else self._store[blob_id].as_raw_string()
+        if is_long or len(target) > MAX_PATH_BYTES:
             raise PushRefusedError(f"the link {path} leads to a name that is too long")
         try:
             text = target.decode()
@@ -246,11 +248,11 @@ class PushCheck:
             raise PushRefusedError(f"the link {path} leaves the files of the room")
 
     def _check_size(self, path: str, blob_id: ObjectID) -> None:
-        size = self._pushed[blob_id].size
-        if size > self._limits.file_bytes:
-            raise PushRefusedError(
-                f"{path} has {size:,} bytes, and a file may have {self._limits.file_bytes:,}"
-            )
+        if self._is_old(blob_id, BLOB_TYPE):
+            return
+        size, most = self._pushed[blob_id].size, self._limits.file_bytes
+        if size > most:
+            raise PushRefusedError(f"{path} has {size:,} bytes, and a file may have {most:,}")
 
     # Files
 
@@ -299,6 +301,25 @@ class PushCheck:
         assert isinstance(commit, Commit)  # noqa: S101 - for mypy: it is ours
         tree_id: ObjectID = commit.tree
         return tree_id
+
+    def _is_in_place(self, path: str, mode: int, object_id: ObjectID) -> bool:
+        """Return whether the present commit has the same at the same place.
+
+        The path of a folder ends with a slash; that of the top is "".
+        """
+        if self._base_places is None:
+            self._base_places = {}
+            waiting = [] if self._base is None else [(self._base_tree(), "")]
+            while waiting:
+                tree_id, prefix = waiting.pop()
+                self._base_places[prefix] = (TREE_MODE, tree_id)
+                for entry in self._read_tree(tree_id):
+                    place = f"{prefix}{_decode(entry.path)}"
+                    if entry.mode == TREE_MODE:
+                        waiting.append((entry.sha, f"{place}/"))
+                    else:
+                        self._base_places[place] = (entry.mode, entry.sha)
+        return self._base_places.get(path) == (mode, object_id)
 
     def _read_base(self) -> set[ObjectID]:
         """Return the trees and files of the present commit."""

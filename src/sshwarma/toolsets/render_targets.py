@@ -7,6 +7,7 @@ is left in a plan.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -18,6 +19,9 @@ from sshwarma.sandbox.profile import WORKSPACE_PATH
 from sshwarma.settings.addresses import MAX_PORT
 from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.workspaces.tree import Entry
+
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
+"""A name or an address, with or without a port."""
 
 _MAX_URL_CHARACTERS: Final = 2_048
 """Maximum of an address: what browsers and proxies take."""
@@ -56,15 +60,19 @@ def _check_url(url: Any) -> tuple[str | None, str]:
     """
     if problem := _find_form_problem(url):
         return None, problem
-    parts = urlsplit(url)
-    if parts.netloc.isascii():
-        return url, ""
-    host, colon, port = parts.netloc.partition(":")
-    try:
-        encoded = idna.encode(host, uts46=True).decode()
-    except UnicodeError:  # the base of what idna raises
-        return None, f"must have a host that exists: {shorten_name(host)} is no name of one"
-    return url.replace(parts.netloc, f"{encoded}{colon}{port}", 1), ""
+    netloc = urlsplit(url).netloc
+    host, colon, port = netloc.partition(":")
+    no_name = f"must have a host that exists: {shorten_name(host)} is no name of one"
+    if not netloc.isascii():
+        try:
+            encoded = idna.encode(host, uts46=True).decode()
+        except UnicodeError:  # the base of what idna raises
+            return None, no_name
+        url, netloc = url.replace(netloc, f"{encoded}{colon}{port}", 1), f"{encoded}{colon}{port}"
+    # Python takes other names, too, and sees another host in some than browsers do.
+    if not _HOST.fullmatch(netloc):
+        return None, no_name
+    return url, ""
 
 
 def _find_form_problem(url: Any) -> str:
