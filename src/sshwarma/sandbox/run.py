@@ -23,9 +23,10 @@ from sshwarma.common.limits import (
 from sshwarma.common.processes import end_process
 from sshwarma.sandbox.bubblewrap import SandboxObstacle
 from sshwarma.sandbox.descriptors import Descriptor
+from sshwarma.sandbox.folder_watch import FolderWatch
 from sshwarma.sandbox.process_groups import remove_group
 from sshwarma.sandbox.profile import Profile
-from sshwarma.sandbox.watch import find_excess, find_folder_excess
+from sshwarma.sandbox.watch import find_excess
 
 log = structlog.get_logger(__name__)
 
@@ -192,12 +193,13 @@ class Sandbox:
         """Return the limit that it passes, or "" when it has ended."""
         loop = asyncio.get_running_loop()
         next_walk = loop.time() + FOLDER_SECONDS
+        watched = FolderWatch(self._init, self._folder) if self._folder is not None else None
         while not self._ended.done():
             await asyncio.sleep(WATCH_SECONDS)
             excess = await self._look(find_excess, self._init, self._folder)
-            if not excess and self._folder is not None and loop.time() >= next_walk:
+            if not excess and watched is not None and loop.time() >= next_walk:
                 start = loop.time()
-                excess = await self._look(find_folder_excess, self._folder)
+                excess = await self._look(watched.look)
                 next_walk = loop.time() + max(FOLDER_SECONDS, 10 * (loop.time() - start))
             if excess and not self._ended.done():
                 return excess
