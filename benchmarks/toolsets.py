@@ -42,7 +42,7 @@ from sshwarma.toolsets.worker_process import (
     list_tools,
 )
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.folder import Folder
+from sshwarma.workspaces.run_folder import Folder
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.resources import resource_dir

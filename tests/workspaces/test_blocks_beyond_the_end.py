@@ -10,7 +10,7 @@ import pytest
 from sshwarma.common.units import KIB, MIB
 from sshwarma.sandbox import watch
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.folder import Folder
+from sshwarma.workspaces.run_folder import Folder
 from sshwarma.workspaces.tree import FILE_MODE, Entry
 
 KEEP_SIZE = 1

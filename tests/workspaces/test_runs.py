@@ -15,8 +15,7 @@ import pytest
 
 from sshwarma.sandbox.host import SandboxUser
 from sshwarma.workspaces import blobs as blobs_module
-from sshwarma.workspaces import folder as folder_module
-from sshwarma.workspaces import keep_both
+from sshwarma.workspaces import keep_both, run_folder
 from sshwarma.workspaces import workspace as workspace_module
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
@@ -134,7 +133,7 @@ class FullDisk:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         self._monkeypatch.setattr(blobs_module, "FileIO", fail)
-        self._monkeypatch.setattr(folder_module, "_make_folder", fail)
+        self._monkeypatch.setattr(run_folder, "_make_folder", fail)
 
 
 @pytest.fixture

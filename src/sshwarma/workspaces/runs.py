@@ -29,9 +29,9 @@ from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore, write_error
 from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set_aside
-from sshwarma.workspaces.folder import Folder, Snapshot, UnusableFolderError
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import read_active_id
+from sshwarma.workspaces.run_folder import Folder, Snapshot, UnusableFolderError
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world import calls

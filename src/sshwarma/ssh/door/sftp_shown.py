@@ -10,7 +10,7 @@ from sshwarma.git.names import is_git_name
 from sshwarma.ssh.door.sftp_burst import Burst
 from sshwarma.ssh.door.sftp_working import WorkingFile
 from sshwarma.ssh.transport.interfaces import SftpAttributes, SftpSpace
-from sshwarma.workspaces.folders import FolderIndex
+from sshwarma.workspaces.folder_index import FolderIndex
 from sshwarma.workspaces.tree import FOLDER_MODE, Entry, Tree, apply_changes
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.errors import Conflict, NotFound

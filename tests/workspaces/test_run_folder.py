@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from sshwarma.common import limits
-from sshwarma.workspaces import folder as folder_module
+from sshwarma.workspaces import run_folder
 from sshwarma.workspaces.blobs import BlobStore, DamagedBlob
-from sshwarma.workspaces.folder import Folder, UnusableFolderError
+from sshwarma.workspaces.run_folder import Folder, UnusableFolderError
 from sshwarma.workspaces.tree import FILE_MODE, FOLDER_MODE, LINK_MODE, PROGRAM_MODE, Entry
 from support.waiting import wait_until
 
@@ -44,7 +44,7 @@ def read_all(path: Path) -> dict[str, str]:
 def let_age(folder: Folder, paths: Iterable[str]) -> None:
     """Wait until files are old enough to be trusted unread, and look at them."""
     newest = max((folder.path / path).stat().st_ctime_ns for path in paths)
-    wait_until(lambda: time.time_ns() - newest > folder_module.SAFE_AGE_NS)
+    wait_until(lambda: time.time_ns() - newest > run_folder.SAFE_AGE_NS)
     folder.snapshot()
 
 
@@ -183,7 +183,7 @@ def test_too_many_or_too_large_files_are_refused_before_they_are_stored(
     with pytest.raises(UnusableFolderError, match=r"its files are too large \(limit 256 MiB\)"):
         folder.snapshot()
     (folder.path / "big").unlink()
-    monkeypatch.setattr(folder_module, "MAX_WORKSPACE_ENTRIES", 3)
+    monkeypatch.setattr(run_folder, "MAX_WORKSPACE_ENTRIES", 3)
     for number in range(4):
         (folder.path / str(number)).touch()
     with pytest.raises(UnusableFolderError, match=r"too many files \(limit 3\)"):

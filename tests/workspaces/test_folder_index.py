@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.workspaces.folders import EMPTY_FOLDER, FolderIndex
+from sshwarma.workspaces.folder_index import EMPTY_FOLDER, FolderIndex
 from sshwarma.workspaces.tree import Entry, list_folders
 
 PATHS = ["a", "b", "c/d", "c/e", "c/f/g", "h/i/j", "h/i/k", "l"]
