@@ -16,7 +16,7 @@ from sshwarma.toolsets.render_plan import (
     fill_defaults,
     make_render_plan,
 )
-from sshwarma.workspaces.tree import FOLDER_MODE, LINK_MODE, Entry
+from sshwarma.workspaces.tree import EMPTY_FOLDER, LINK_MODE, Entry
 
 CONTEXT = RenderContext(chat_id="room-1", workspace="/ws", toolset="/ts")
 ARGS: dict[str, Any] = {"path": "a.py", "n": 5, "deep": {"x": [10, {"y": None}]}, "a-b": 1}
@@ -166,7 +166,7 @@ def test_plan_is_not_longer_than_its_limit() -> None:
 FILES = {
     "a.py": Entry("0" * 64),
     "docs/b.md": Entry("0" * 64),
-    "hollow": Entry("", FOLDER_MODE),
+    "hollow": EMPTY_FOLDER,
     "link": Entry("0" * 64, LINK_MODE),
 }
 

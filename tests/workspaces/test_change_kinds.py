@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.change_kinds import read_change_kinds
 from sshwarma.workspaces.manifests import FULL_EVERY, Manifest, append_manifest, read_tree
-from sshwarma.workspaces.tree import FOLDER_MODE, Changes, Entry
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import settle
@@ -52,14 +52,14 @@ async def test_kinds_agree_with_the_trees_of_every_version(world: World) -> None
     ("before", "changes", "kinds"),
     [
         (
-            {"docs": Entry("", FOLDER_MODE)},
+            {"docs": EMPTY_FOLDER},
             {"docs": None, "docs/a": Entry("a" * 64)},
             {"docs": "changed", "docs/a": "added"},
         ),
-        ({"docs": Entry("", FOLDER_MODE)}, {"docs": None}, {"docs": "removed"}),
+        ({"docs": EMPTY_FOLDER}, {"docs": None}, {"docs": "removed"}),
         (
             {"docs/a": Entry("a" * 64)},
-            {"docs": Entry("", FOLDER_MODE), "docs/a": None},
+            {"docs": EMPTY_FOLDER, "docs/a": None},
             {"docs": "changed", "docs/a": "removed"},
         ),
         (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sshwarma.workspaces.folder_index import EMPTY_FOLDER, FolderIndex
-from sshwarma.workspaces.tree import Entry, list_folders
+from sshwarma.workspaces.folder_index import FolderIndex
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Entry, list_folders
 
 PATHS = ["a", "b", "c/d", "c/e", "c/f/g", "h/i/j", "h/i/k", "l"]
 ENTRIES = st.builds(lambda size: Entry(str(size), size=size), st.integers(0, 3))

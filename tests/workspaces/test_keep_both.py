@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sshwarma.workspaces import keep_both
-from sshwarma.workspaces.folder_index import EMPTY_FOLDER
 from sshwarma.workspaces.keep_both import PathChange, merge_keeping_both
 from sshwarma.workspaces.paths import find_path_problem
-from sshwarma.workspaces.tree import Entry, Tree, apply_changes, list_folders
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Entry, Tree, apply_changes, list_folders
 from sshwarma.workspaces.workspace import complete_changes
 
 CONFLICTS = 500

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, create_engine, text
 
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.manifests import FULL_EVERY, Manifest, append_manifest, read_tree
-from sshwarma.workspaces.tree import FOLDER_MODE, Changes, Entry, Tree, apply_changes
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry, Tree, apply_changes
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.schema import metadata
 from sshwarma.world.store import Change
@@ -81,7 +81,7 @@ async def test_empty_folders_and_links_are_no_files_of_the_view(world: World) ->
         world,
         lambda tx: append(
             tx,
-            {"a": Entry("1" * 64), "d": Entry("", FOLDER_MODE), "l": Entry("2" * 64, 0o120000)},
+            {"a": Entry("1" * 64), "d": EMPTY_FOLDER, "l": Entry("2" * 64, 0o120000)},
         ),
     )
 

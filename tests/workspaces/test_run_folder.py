@@ -15,7 +15,7 @@ from sshwarma.common import limits
 from sshwarma.workspaces import run_folder
 from sshwarma.workspaces.blobs import BlobStore, DamagedBlob
 from sshwarma.workspaces.run_folder import Folder, UnusableFolderError
-from sshwarma.workspaces.tree import FILE_MODE, FOLDER_MODE, LINK_MODE, PROGRAM_MODE, Entry
+from sshwarma.workspaces.tree import EMPTY_FOLDER, FILE_MODE, LINK_MODE, PROGRAM_MODE, Entry
 from support.waiting import wait_until
 
 
@@ -54,7 +54,7 @@ def test_folder_becomes_equal_to_a_tree(folder: Folder, blobs: BlobStore) -> Non
         ".hidden": entry(blobs, "h"),
         "bin/run": entry(blobs, "#!/bin/sh", PROGRAM_MODE),
         "deep/er/b": entry(blobs, ""),
-        "empty": Entry("", FOLDER_MODE),
+        "empty": EMPTY_FOLDER,
         "link": entry(blobs, "a.txt", LINK_MODE),
     }
     folder.materialize(tree)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sshwarma.common.near_names import MAX_COMPARED_NAMES
 from sshwarma.workspaces.paths import parse_path
 from sshwarma.workspaces.tree import (
-    FOLDER_MODE,
+    EMPTY_FOLDER,
     PROGRAM_MODE,
     Entry,
     Tree,
@@ -82,14 +82,14 @@ def test_path_is_refused_with_the_reason(path: str, why: str) -> None:
 
 
 def test_folders_follow_from_paths() -> None:
-    tree = {"a/b/c": Entry("1"), "d": Entry("", FOLDER_MODE)}
+    tree = {"a/b/c": Entry("1"), "d": EMPTY_FOLDER}
     assert list_folders(tree) == {"a", "a/b", "d"}
     assert find_below(tree, "a") == ["a/b/c"]
     assert find_below(tree, "") == ["a/b/c", "d"]
 
 
 def test_file_takes_the_place_of_an_empty_folder_entry() -> None:
-    tree = {"d": Entry("", FOLDER_MODE)}
+    tree = {"d": EMPTY_FOLDER}
     assert complete_changes(tree, {"d/x": Entry("1")}) == {"d/x": Entry("1"), "d": None}
     with pytest.raises(Conflict, match="d is a file, not a folder"):
         complete_changes({"d": Entry("1")}, {"d/x": Entry("1")})

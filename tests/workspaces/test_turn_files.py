@@ -8,9 +8,8 @@ import pytest
 
 from sshwarma.services import services_of
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.folder_index import EMPTY_FOLDER
 from sshwarma.workspaces.history import list_manifests
-from sshwarma.workspaces.tree import Changes, Entry
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry
 from sshwarma.workspaces.turn_files import FilesMoved, move_files
 from sshwarma.world import turns
 from sshwarma.world.store import Change

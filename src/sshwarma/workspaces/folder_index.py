@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from sshwarma.workspaces.tree import FOLDER_MODE, Entry, Tree
+from sshwarma.workspaces.tree import Entry, Tree
 
 Kind: TypeAlias = Literal["file", "folder", "link"]
 
@@ -101,7 +101,3 @@ class FolderIndex:
                 return
             del self._children[above]
             path = above
-
-
-EMPTY_FOLDER = Entry("", FOLDER_MODE)
-"""The entry of a folder that has nothing in it."""

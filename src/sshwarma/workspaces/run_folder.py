@@ -27,8 +27,8 @@ from sshwarma.workspaces.delete_tree import delete_tree
 from sshwarma.workspaces.modes import open_up
 from sshwarma.workspaces.paths import find_path_problem, list_parents
 from sshwarma.workspaces.tree import (
+    EMPTY_FOLDER,
     FILE_MODE,
-    FOLDER_MODE,
     LINK_MODE,
     PROGRAM_MODE,
     Entry,
@@ -162,7 +162,7 @@ class Folder:
                 del found.stamps[path]
         filled = {above for path in tree for above in list_parents(path)}
         filled |= {above for path in found.folders for above in list_parents(path)}
-        tree |= {path: Entry("", FOLDER_MODE) for path in found.folders if path not in filled}
+        tree |= {path: EMPTY_FOLDER for path in found.folders if path not in filled}
         if is_changed:  # known contents are on the disk, which others may keep busy
             self._blobs.sync()
         self._remember(found, tree)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from sshwarma.workspaces.paths import list_parents
 
 FILE_MODE: Final = stat.S_IFREG | 0o644
 PROGRAM_MODE: Final = stat.S_IFREG | 0o755
@@ -47,6 +49,9 @@ class Entry:
         """Whether it is an empty folder."""
         return stat.S_ISDIR(self.mode)
 
+
+EMPTY_FOLDER: Final = Entry("", FOLDER_MODE)
+"""The entry of a folder that has nothing in it."""
 
 Tree: TypeAlias = Mapping[str, Entry]
 """The entries of a workspace by path. A folder has one of its own only if it is empty."""
@@ -108,25 +113,18 @@ def _find_clashes(ours: Tree, changes: Changes) -> list[str]:
     An empty folder is no file: it loses its entry when something is put in it.
     """
     result = apply_changes(ours, changes)
-    folders = {folder for path in result for folder in _folders_of(path)}
+    folders = {folder for path in result for folder in list_parents(path)}
     files = {path for path, entry in result.items() if path in folders and not entry.is_folder}
     return [
         path
         for path, entry in changes.items()
-        if entry is not None and (path in files or any(up in files for up in _folders_of(path)))
+        if entry is not None and (path in files or any(up in files for up in list_parents(path)))
     ]
-
-
-def _folders_of(path: str) -> Iterator[str]:
-    end = path.find("/")
-    while end > 0:
-        yield path[:end]
-        end = path.find("/", end + 1)
 
 
 def list_folders(tree: Tree) -> set[str]:
     """Return all folders of a tree, empty ones included."""
-    folders = {folder for path in tree for folder in _folders_of(path)}
+    folders = {folder for path in tree for folder in list_parents(path)}
     return folders | {path for path, entry in tree.items() if entry.is_folder}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from sshwarma.common.shorten import shorten_name
-from sshwarma.workspaces.tree import FOLDER_MODE, Changes, Entry, Tree, find_below, list_folders
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry, Tree, find_below, list_folders
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.reader import next_call
 
@@ -63,7 +63,7 @@ def make_folder(tree: Tree, path: str) -> Changes:
     """
     if path in tree or path in list_folders(tree):
         raise Conflict(f"{shorten_name(path)} already exists.")
-    return {path: Entry("", FOLDER_MODE)}
+    return {path: EMPTY_FOLDER}
 
 
 def unknown_file_error(tree: Tree, path: str, where: str = "") -> NotFound:

@@ -23,8 +23,8 @@ from sshwarma.git.names import is_git_name
 from sshwarma.ssh.door.sftp_shown import ShownFiles
 from sshwarma.ssh.door.sftp_working import WorkingFile
 from sshwarma.ssh.transport.interfaces import SftpChanges, SftpOpenMode
-from sshwarma.workspaces.folder_index import EMPTY_FOLDER
 from sshwarma.workspaces.tree import (
+    EMPTY_FOLDER,
     FILE_MODE,
     PROGRAM_MODE,
     Entry,
