@@ -9,6 +9,7 @@ import pytest
 
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.views import draw_result
+from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.world.errors import RateLimited
 from support.people import Someone, do, refused
 
@@ -27,6 +28,14 @@ async def test_new_file_over_a_version_is_made(bob: Someone) -> None:
     base = (await do(bob, "/file history")).versions[0].id[-8:]
     assert (await do(bob, f"/file put b --base {base} = y")).text == "Made b (2 B)."
     assert (await do(bob, f"/file put a --base {base} = y")).text == "Changed a (2 B)."
+
+
+async def test_draft_of_a_file_names_its_version_as_lists_do(bob: Someone) -> None:
+    await do(bob, "/file put a = x")
+    draft = await do(bob, "/file edit a")
+    (version,) = (await do(bob, "/file history")).versions
+    assert draft.line == f"/file put a --base {shorten_id(version.id)} = x"
+    assert (await do(bob, draft.line.replace("= x", "= y"))).text == "Changed a (2 B)."
 
 
 async def test_binary_file_that_is_shown_names_the_command_that_saves_it(bob: Someone) -> None:

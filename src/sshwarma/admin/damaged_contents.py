@@ -20,7 +20,7 @@ from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import BLOBS_DIRECTORY
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.damaged_files import name_file
-from sshwarma.workspaces.manifests import SHORT_ID_CHARACTERS
+from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.world.migrate import DamagedDatabaseError
 
 MAX_SHOWN_USES: Final = 5
@@ -141,7 +141,7 @@ def read_uses(database: Path, hashes: Iterable[str]) -> list[ContentUse]:
             name if kind == "room" else "",
             name if kind == "toolset" else "",
             path,
-            version[-SHORT_ID_CHARACTERS:],
+            shorten_id(version),
             sha256,
         )
         for kind, name, path, version, sha256 in found

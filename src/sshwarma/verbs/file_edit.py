@@ -20,6 +20,7 @@ from sshwarma.verbs.file_views import FileEdit
 from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.verb import quote_word
 from sshwarma.workspaces.damaged_files import naming_damaged_file
+from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.workspaces.paths import parse_file_path, parse_path
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.text_edit import NEAR_LINES, Replacement, replace_part
@@ -95,7 +96,7 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     name = parse_file_path(path)
     version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
-    flags = f" --base {version[-8:]}" if version is not None else ""
+    flags = f" --base {shorten_id(version)}" if version is not None else ""
     if "\t" in draft and TAB_SIGN not in draft:
         draft, flags = draft.replace("\t", TAB_SIGN), f"{flags} --tabs"
     return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags} = ")

@@ -12,6 +12,7 @@ from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view_for_reader
 from sshwarma.workspaces.change_kinds import ChangeKind
+from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.world.reader import Reader
 
 _MARKS: Final = {"added": "+", "changed": "~", "removed": "-"}
@@ -65,7 +66,7 @@ def draw_file_history(result: FileHistory, reader: Reader) -> Block:
     lines += draw_columns(
         (
             (
-                ("mark", item.id[-6:]),
+                ("mark", shorten_id(item.id)),
                 ("time", format_version_time(item.at)),
                 ("name", item.by),
                 _describe_source_of(item, reader),
@@ -78,7 +79,10 @@ def draw_file_history(result: FileHistory, reader: Reader) -> Block:
     if any(item.paths and not item.removed for item in result.versions):
         lines.append(line(("dim", "  + added, ~ changed, - removed")))
     lines += draw_hint(
-        reader, "{} brings a version back.", "file restore", version=result.versions[-1].id[-6:]
+        reader,
+        "{} brings a version back.",
+        "file restore",
+        version=shorten_id(result.versions[-1].id),
     )
     return block(*lines)
 
@@ -105,9 +109,11 @@ def draw_file_version(result: FileVersionContents, reader: Reader) -> Block:
     reference = f" ({item.source_ref})" if item.source_ref else ""
     source = _describe_source_of(item, reader)
     lines: list[Line] = [
-        line(("heading", f"Version {item.id[-6:]}"), f" of the files in {result.room}"),
+        line(("heading", f"Version {shorten_id(item.id)}"), f" of the files in {result.room}"),
         line(f"  {source} by ", ("name", item.by), f"{reference}, {item.at}"),
-        line(f"  from {result.parent_id[-6:]}" if result.parent_id else "  the first version"),
+        line(
+            f"  from {shorten_id(result.parent_id)}" if result.parent_id else "  the first version"
+        ),
         line(f"  {'changes: ' if item.paths else ''}{_describe_paths(item)}"),
     ]
     shown = list(result.files.items())[:MAX_LISTED_FILES]
@@ -125,7 +131,7 @@ def format_version_time(at: str) -> str:
 def describe_source(source: str, source_ref: str | None, tool: str = "") -> str:
     """Return what made a version: `user upload`, `restore of 1f03ac`, `kit:paint`."""
     if source == "edit" and source_ref:
-        return f"restore of {source_ref[-6:]}"
+        return f"restore of {shorten_id(source_ref)}"
     if source == "tool_run":
         return tool or ("tool run" if source_ref else "shell")  # only that verb has no call
     return source.replace("_", " ")
@@ -166,7 +172,7 @@ class FileDiff:
 @view_for_reader(FileDiff)
 def draw_file_diff(result: FileDiff, reader: Reader) -> Block:
     """Draw the differences as unified diffs, in colour."""
-    names = f"{result.old[-6:] or 'nothing'} → {result.new[-6:] or 'nothing'}"
+    names = f"{shorten_id(result.old) or 'nothing'} → {shorten_id(result.new) or 'nothing'}"
     if not result.count:
         return block(line(f"Nothing differs ({names})."))
     lines: list[Line] = [

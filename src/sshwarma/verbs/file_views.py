@@ -16,6 +16,7 @@ from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.views import draw_columns, format_count, view_for_reader
 from sshwarma.workspaces.languages import guess_language
+from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.workspaces.text_edit import number_lines
 from sshwarma.world.reader import Reader
 
@@ -69,7 +70,7 @@ def draw_file_list(result: FileList, reader: Reader) -> Block:
         line(
             ("heading", f"Files of {result.room}: "),
             f"{format_count(result.count, 'file')}, {format_size(result.size)}",
-            ("dim", f", version {(result.version or '')[-6:]}"),
+            ("dim", f", version {shorten_id(result.version or '')}"),
         )
     ]
     if reader.is_person:
@@ -147,7 +148,7 @@ class FileText:
 @view_for_reader(FileText)
 def draw_file_text(result: FileText, reader: Reader) -> Block:
     """Draw a file, highlighted; for programs with the numbers of its lines."""
-    facts = f"  {format_size(result.size)}, version {result.version[-6:]}"
+    facts = f"  {format_size(result.size)}, version {shorten_id(result.version)}"
     head = line(("name", result.path), ("dim", facts))
     if result.kind == "binary":
         return block(head, line("  A binary file."), *_draw_get_hint(reader, result.saved_by))
@@ -200,7 +201,7 @@ def draw_file_edit(result: FileEdit, reader: Reader) -> Block:
             "Changed ",
             ("name", result.path),
             f"{places}{how}.",
-            ("dim", f"  version {result.version[-6:]}"),
+            ("dim", f"  version {shorten_id(result.version)}"),
         ),
         *text_lines(number_lines(lines, 0, len(lines), result.offset)),
     )
@@ -277,7 +278,7 @@ class FileChange:
 @view_for_reader(FileChange)
 def draw_file_change(result: FileChange, reader: Reader) -> Block:
     """Draw what was done, and the version that it made."""
-    version = f"  version {result.version[-6:]}" if result.count else ""
+    version = f"  version {shorten_id(result.version)}" if result.count else ""
     return block(line(result.text, ("dim", version), hang=2))
 
 

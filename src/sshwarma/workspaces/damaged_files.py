@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from sshwarma.workspaces.blobs import DamagedBlob
-from sshwarma.workspaces.manifests import SHORT_ID_CHARACTERS
+from sshwarma.workspaces.manifests import shorten_id
 
 
 def name_file(path: str, room: str, version: str | None) -> str:
@@ -17,7 +17,7 @@ def name_file(path: str, room: str, version: str | None) -> str:
         room: name of the room.
         version: the id of the version, or the end of it; None for any.
     """
-    of_version = f", version {version[-SHORT_ID_CHARACTERS:]}" if version else ""
+    of_version = f", version {shorten_id(version)}" if version else ""
     return f"{path} in {room}{of_version}"
 
 

@@ -80,7 +80,12 @@ class Manifest:
     @property
     def short_id(self) -> str:
         """The short id that people use."""
-        return self.id[-SHORT_ID_CHARACTERS:]
+        return shorten_id(self.id)
+
+
+def shorten_id(manifest_id: str) -> str:
+    """Return the short id of a version, which names it nearly always; "" of ""."""
+    return manifest_id[-SHORT_ID_CHARACTERS:]
 
 
 def read_active_id(conn: Connection, room_id: str) -> str | None:
