@@ -54,6 +54,20 @@ async def test_binary_file_that_is_shown_names_the_command_that_saves_it(bob: So
         assert (len(typed), found.path) == (1, path)
 
 
+async def test_replaced_part_may_begin_with_a_number(bob: Someone) -> None:
+    """Of the file, or of the lines that reading shows."""
+    table = "1\tred\n2\tred\nred hat\n"
+    await invoke(bob.caller, "file put", {"path": "a", "content": table})
+    change = {"path": "a", "old": "1\tred", "new": "1\tblue"}
+    made = await invoke(bob.caller, "file replace", change)
+    assert (made.count, made.text) == (1, "1\tblue\n2\tred\nred hat")
+    assert "found" not in draw_result(made).plain()
+    change = {"path": "a", "old": "     3\tred hat", "new": "     3\tred cap"}
+    made = await invoke(bob.caller, "file replace", change)
+    assert made.text == "1\tblue\n2\tred\nred cap"
+    assert "; the part was found without its line numbers." in draw_result(made).plain()
+
+
 async def test_versions_count_as_bytes_that_are_stored(bob: Someone) -> None:
     """Each names all that it changes: a folder that is moved often fills the disk."""
     bob.limits = bob.limits.model_copy(update={"files_mib_per_hour": 1})

@@ -49,9 +49,9 @@ async def replace_in_file(
 ) -> FileEdit:
     """Replace a part of a text file.
 
-    The part must be in the file once. If it is not there exactly, it is looked for without regard
-    to spaces at line ends, then with another indent, then with other quotes and dashes; the answer
-    says so.
+    The part must be in the file once. If it is not there exactly, its lines are looked for without
+    regard to spaces at line ends, then with another indent, with other quotes and dashes, and
+    without the line numbers of a listing; the answer says so.
 
     Args:
         path: the file.

@@ -1,19 +1,25 @@
 """Replacing a part of a text: exactly, or but for spacing or punctuation.
 
-A part that is not there exactly is looked for in passes, each more tolerant than the one before it.
-Only a single place counts, and the result says which pass found it. A place is never chosen by
-likeness: that would change the wrong lines.
+A part that is not there exactly is looked for as whole lines, in passes, each more tolerant than
+the one before it. Only a single place counts, and the result says which pass found it. A place is
+never chosen by likeness: that would change the wrong lines.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sshwarma.common.shorten import join_with_rest
+from sshwarma.workspaces.line_edit import (
+    PASSES,
+    SearchedLines,
+    count_lines_before,
+    list_parts,
+    put_lines,
+)
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 MAX_NAMED_LINES: Final = 10
@@ -25,9 +31,6 @@ NEAR_LINES: Final = 3
 MIN_LIKENESS: Final = 0.6
 """Likeness of a line, from 0 to 1, with which it is shown as the nearest."""
 
-MAX_TRIED_PLACES: Final = 20
-"""Places that a pass looks at: a part that is there so often is ambiguous."""
-
 MAX_LIKENED_LINES: Final = 20_000
 """Lines of a file that may be the nearest; to compare a line takes some 20 µs."""
 
@@ -36,14 +39,6 @@ MAX_MEASURED_LINES: Final = 1_000
 
 MAX_LIKENED_CHARACTERS: Final = 100
 """Characters of a line that count for its likeness; the time grows with their square."""
-
-_NUMBERED: Final = re.compile(r"^\s*\d+(?:\t|→)")
-_PLAIN_SIGNS: Final = str.maketrans(
-    {
-        "‘": "'", "’": "'", "‚": "'", "“": '"', "”": '"', "„": '"',
-        "–": "-", "—": "-", "‑": "-", "−": "-", "…": "...", "\u00a0": " ",
-    }
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,153 +69,113 @@ def replace_part(text: str, old: str, new: str, *, everywhere: bool = False) -> 
     """
     if not old:
         raise Invalid("old: must not be empty.", hint="To write a whole file, give its content.")
-    old, new = _without_numbers(old), _without_numbers(new)
+    exact, made = old, new
     if "\r\n" in text and "\r\n" not in old:
-        old, new = old.replace("\n", "\r\n"), new.replace("\r\n", "\n").replace("\n", "\r\n")
-    if old == new:
+        exact, made = (part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (exact, made))
+    if exact == made:
         raise Invalid("old and new are the same: nothing would change.")
-    count = text.count(old)
+    count = text.count(exact)
     if count > 1 and not everywhere:
-        raise _ambiguous_error(_find_first_lines(text, old), count)
+        raise _ambiguous_error(_find_first_lines(text, exact), count)
     if count:
-        replaced = text.replace(old, new) if everywhere else text.replace(old, new, 1)
-        line = text.count("\n", 0, text.index(old)) + 1
-        return Replacement(replaced, count, line, new.count("\n") + 1)
-    for how, find in _PASSES:
-        found = find(text.split("\n"), old.rstrip("\r\n").split("\n"))
-        if len(found) > 1:
-            raise _ambiguous_error([place.start + 1 for place in found], len(found))
-        if found:
-            return _replace_lines(text, found[0], old, new, how)
-    raise _missing_error(text, old, new)
+        replaced = text.replace(exact, made) if everywhere else text.replace(exact, made, 1)
+        line = text.count("\n", 0, text.index(exact)) + 1
+        return Replacement(replaced, count, line, made.count("\n") + 1)
+    if found := _replace_lines(text.split("\n"), *_split_parts(old, new), everywhere=everywhere):
+        return found
+    done_at = text.find(new) if new else -1
+    made_line = text.count("\n", 0, done_at) + 1 if done_at >= 0 else None
+    raise _missing_error(text.split("\n"), *_split_parts(old, new), line=made_line)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Lines that match: with `indent` more than the part, or `lacks` less."""
+def _split_parts(old: str, new: str) -> tuple[list[str], list[str]]:
+    """Return the lines of a part and of what replaces it.
 
-    start: int
-    end: int
-    indent: str = ""
-    lacks: str = ""
-
-
-def _find_normalized(normalize: Callable[[str], str]) -> Callable[..., list[_Place]]:
-    def find(lines: Sequence[str], part: Sequence[str]) -> list[_Place]:
-        wanted = [normalize(line) for line in part]
-        have = [normalize(line) for line in lines]
-        if not any(wanted):
-            return []
-        return [_Place(start, start + len(wanted)) for start in _find_blocks(have, wanted)]
-
-    return find
-
-
-def _find_blocks(lines: Sequence[str], block: Sequence[str]) -> list[int]:
-    """Return the first MAX_TRIED_PLACES places where a block of lines begins.
-
-    One search in one string: to compare line by line takes, of equal lines, their number times that
-    of the block.
+    If the part ends with a newline, so does each of these lines, and nothing is no line.
     """
-    text, part = ("\n".join(("", *some, "")) for some in (lines, block))
-    return _count_lines_before(text, part, MAX_TRIED_PLACES, 1)
+    if not old.endswith("\n"):
+        return old.split("\n"), new.split("\n")
+    new_lines = new.removesuffix("\n").split("\n") if new else []
+    return old.removesuffix("\n").split("\n"), new_lines
 
 
-def _find_indented(lines: Sequence[str], part: Sequence[str]) -> list[_Place]:
-    """Find lines that are the part's with one indent more, or less, on all."""
-    wanted = [line.rstrip() for line in part]
-    if not any(wanted):
-        return []
-    first = next(number for number, line in enumerate(wanted) if line)
-    found = []
-    for start in _find_blocks([line.strip() for line in lines], [line.strip() for line in part]):
-        have = lines[start + first].rstrip()
-        more = len(have) - len(wanted[first])
-        indent = have[:more] if more > 0 else ""
-        lacks = wanted[first][:-more] if more < 0 else ""
-        moved = [indent + line[len(lacks) :] if line else "" for line in wanted]
-        window = [line.rstrip() for line in lines[start : start + len(wanted)]]
-        if window == moved and all(line.startswith(lacks) for line in wanted if line):
-            found.append(_Place(start, start + len(wanted), indent, lacks))
-    return found
-
-
-_PASSES: Final = (
-    ("but for spaces at line ends", _find_normalized(str.rstrip)),
-    ("with another indent", _find_indented),
-    (
-        "but for quotes and dashes",
-        _find_normalized(lambda line: line.translate(_PLAIN_SIGNS).rstrip()),
-    ),
-)
-
-
-def _replace_lines(text: str, place: _Place, old: str, new: str, how: str) -> Replacement:
-    lines = text.split("\n")
-    ending = "\r" if lines[place.start].endswith("\r") else ""
-    ends_line = old.endswith("\n")
-    body = new.replace("\r\n", "\n")
-    body = body.removesuffix("\n") if ends_line else body
-    new_lines = []
-    for line in body.split("\n") if body or not ends_line else []:
-        if line and place.lacks and line.startswith(place.lacks):
-            line = line[len(place.lacks) :]
-        new_lines.append((place.indent + line if line else line) + ending)
-    replaced = "\n".join([*lines[: place.start], *new_lines, *lines[place.end :]])
-    return Replacement(replaced, 1, place.start + 1, len(new_lines), how)
-
-
-def _without_numbers(part: str) -> str:
-    """Remove line numbers, as reading shows them, if every line begins with one."""
-    lines = part.split("\n")
-    if all(_NUMBERED.match(line) for line in lines if line) and any(lines):
-        return "\n".join(_NUMBERED.sub("", line) for line in lines)
-    return part
+def _replace_lines(
+    lines: Sequence[str],
+    old: Sequence[str],
+    new: Sequence[str],
+    *,
+    start: int = 0,
+    everywhere: bool = False,
+) -> Replacement | None:
+    """Replace whole lines in the first pass that finds them; None if no pass does."""
+    searched = SearchedLines(lines, start)
+    for part in list_parts(old, new):
+        if part.how and part.old == part.new:
+            continue
+        for how, find in PASSES:
+            found = find(searched, part.old)
+            if len(found) > 1 and everywhere and not how:
+                found = searched.find_same(part.old, everywhere=True)
+            elif len(found) > 1:
+                numbers = [place.start + 1 for place in found]
+                raise _ambiguous_error(numbers, len(found), everywhere=everywhere)
+            if found:
+                text = "\n".join(put_lines(lines, found, part))
+                described = ", ".join(filter(None, (part.how, how)))
+                first = found[0].start + 1
+                return Replacement(text, len(found), first, len(part.new), described)
+    return None
 
 
 def _find_first_lines(text: str, part: str) -> list[int]:
     """Return the numbers of the first MAX_NAMED_LINES lines in which a part begins."""
-    return [1 + line for line in _count_lines_before(text, part, MAX_NAMED_LINES, len(part))]
+    return [1 + line for line in count_lines_before(text, part, MAX_NAMED_LINES, len(part))]
 
 
-def _count_lines_before(text: str, part: str, most: int, step: int) -> list[int]:
-    """Return how many lines end before each of the first places of a part.
-
-    Args:
-        text: in which it is looked for.
-        part: what is looked for.
-        most: number of places.
-        step: characters from a place to where the next is looked for.
-    """
-    found: list[int] = []
-    number, counted, place = 0, 0, text.find(part)
-    while place >= 0 and len(found) < most:
-        number, counted = number + text.count("\n", counted, place), place
-        found.append(number)
-        place = text.find(part, place + step)
-    return found
-
-
-def _ambiguous_error(numbers: Sequence[int], total: int) -> Conflict:
+def _ambiguous_error(numbers: Sequence[int], total: int, *, everywhere: bool = False) -> Conflict:
     """Return the refusal of a part that is there `total` times."""
     named = join_with_rest([str(number) for number in numbers], MAX_NAMED_LINES, total=total)
-    return Conflict(
-        f"old is there {total} times: at lines {named}.",
-        hint="Give more of the lines around it, or replace all.",
-    )
+    hint = "Give more of the lines around it, or replace all."
+    if everywhere:
+        hint = "Not all are the same: give each as it is there."
+    return Conflict(f"old is there {total} times: at lines {named}.", hint=hint)
 
 
-def _missing_error(text: str, old: str, new: str) -> NotFound:
-    if new and new in text:
-        line = text.count("\n", 0, text.index(new)) + 1
+def _missing_error(
+    lines: Sequence[str],
+    old: Sequence[str],
+    new: Sequence[str],
+    *,
+    start: int = 0,
+    line: int | None = None,
+) -> NotFound:
+    """Return the refusal of a part that is not in the lines from one on.
+
+    Args:
+        lines: of the text.
+        old: the lines of the part.
+        new: the lines that were to stand there.
+        start: index of the first line that was searched.
+        line: number of a line in which the new part is, if it is known already.
+    """
+    searched = SearchedLines(lines, start)
+    parts = list(list_parts(old, new))
+    if line is None:
+        places = (
+            place for part in parts if any(part.new) for place in searched.find_same(part.new)
+        )
+        first = next(places, None)
+        line = first.start + 1 if first is not None else None
+    if line is not None:
         return NotFound(f"old is not in the file. new is, at line {line}: it may be done already.")
-    wanted = next((line for line in old.split("\n") if line.strip()), "")
-    lines = text.split("\n")
-    number = _find_nearest(wanted, lines)
-    if number is None:
-        return NotFound("old is not in the file.", hint="Read the file again.")
-    shown = number_lines(lines, max(0, number - NEAR_LINES), number + NEAR_LINES + 1)
-    return NotFound(f"old is not in the file. The nearest lines are:\n{shown}")
+    first_lines = (next((one for one in part.old if one.strip()), "") for part in parts)
+    for wanted in dict.fromkeys(first_lines):
+        if (number := _find_nearest(wanted, searched.lines)) is not None:
+            shown = number_lines(
+                searched.lines, max(0, number - NEAR_LINES), number + NEAR_LINES + 1, start + 1
+            )
+            return NotFound(f"old is not in the file. The nearest lines are:\n{shown}")
+    return NotFound("old is not in the file.", hint="Read the file again.")
 
 
 def _find_nearest(wanted: str, lines: Sequence[str]) -> int | None:
