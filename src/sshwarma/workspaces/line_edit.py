@@ -230,6 +230,17 @@ def _fit_lines(lines: Sequence[str], place: LinePlace, part: Part) -> list[str]:
     return new
 
 
+def insert_lines(text: str, at: int, new: Sequence[str]) -> str:
+    """Return a text with new lines after its first `at` ones, which end as those do."""
+    lines = text.split("\n")
+    ending = _find_ending(lines, at - 1) if at else ""
+    made = [line.removesuffix("\r") + ending if ending else line for line in new]
+    if at == len(lines):  # the last line gets an end, as the new ones have
+        lines[-1] += ending
+        lines.append("")
+    return "\n".join([*lines[:at], *made, *lines[at:]])
+
+
 def _find_ending(lines: Sequence[str], index: int) -> str:
     r"""Return what a line has before its newline: "\r" or "".
 

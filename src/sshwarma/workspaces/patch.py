@@ -3,22 +3,23 @@
 A patch stands between `*** Begin Patch` and `*** End Patch` and consists of sections:
 `*** Add File: PATH` with lines that begin with `+`; `*** Delete File: PATH`; and
 `*** Update File: PATH`, which may have `*** Move to: PATH`, with chunks of lines that begin with a
-space, `-` or `+`, each after a line `@@` that may name a line before it. Nothing is done unless all
-of it can be.
+space, `-` or `+`, each after a line `@@` that may name a line before it. Those of a chunk are whole
+lines of the file, found as text_edit.py finds them. Nothing is done unless all of it can be.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from sshwarma.common.limits import MAX_PATCHED_CHARACTERS
 from sshwarma.common.shorten import shorten_name
+from sshwarma.workspaces.line_edit import insert_lines
 from sshwarma.workspaces.paths import parse_path
-from sshwarma.workspaces.text_edit import replace_part
+from sshwarma.workspaces.text_edit import replace_lines
+from sshwarma.workspaces.text_lines import count_lines
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 BEGIN: Final = "*** Begin Patch"
@@ -141,47 +142,28 @@ def apply_chunks(text: str, section: Section) -> str:
 
 
 def _apply_chunk(text: str, chunk: Chunk) -> str:
-    start = 0
-    if chunk.anchor:
-        start = _find_anchor(text, chunk.anchor)
-    head, tail = text[:start], text[start:]
-    if not chunk.old:
-        if not chunk.anchor:  # nothing says where: at the end
-            separator = "" if not text or text.endswith("\n") else "\n"
-            return f"{text}{separator}{_join(chunk.new)}"
-        return f"{head}{_join(chunk.new)}{tail}"
+    start = _find_anchor(text, chunk.anchor) if chunk.anchor else 0
     if chunk.old == chunk.new:
         return text
-    old, new = _join(chunk.old), _join(chunk.new)
-    if old not in tail and not tail.endswith("\n"):  # a last line without an end
-        old, new = old.removesuffix("\n"), new.removesuffix("\n")
-    return head + replace_part(tail, old, new).text
+    if chunk.old:
+        return replace_lines(text, chunk.old, chunk.new, start=start).text
+    # without an anchor nothing says where: at the end
+    return insert_lines(text, start if chunk.anchor else count_lines(text), chunk.new)
 
 
 def _find_anchor(text: str, anchor: str) -> int:
-    """Return where the line after an anchor begins.
+    """Return how many lines there are up to an anchor.
 
     Raises:
         NotFound: if no line is the anchor.
         Conflict: if several are.
     """
-    places = [end for line, end in _line_ends(text) if line.strip() == anchor]
+    places = [number for number, line in enumerate(text.split("\n"), 1) if line.strip() == anchor]
     if not places:
         raise NotFound(f"no line is {shorten_name(anchor)!r}.")
     if len(places) > 1:
         raise Conflict(f"{len(places)} lines are {shorten_name(anchor)!r}.")
     return places[0]
-
-
-def _line_ends(text: str) -> Iterator[tuple[str, int]]:
-    end = 0
-    for line in text.splitlines(keepends=True):
-        end += len(line)
-        yield line, end
-
-
-def _join(lines: list[str]) -> str:
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _line_error(number: int, line: str, expected: str) -> Invalid:

@@ -40,6 +40,9 @@ MAX_MEASURED_LINES: Final = 1_000
 MAX_LIKENED_CHARACTERS: Final = 100
 """Characters of a line that count for its likeness; the time grows with their square."""
 
+_MORE: Final = "Give more of the lines around it."
+_MORE_OR_ALL: Final = "Give more of the lines around it, or replace all."
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -76,16 +79,40 @@ def replace_part(text: str, old: str, new: str, *, everywhere: bool = False) -> 
         raise Invalid("old and new are the same: nothing would change.")
     count = text.count(exact)
     if count > 1 and not everywhere:
-        raise _ambiguous_error(_find_first_lines(text, exact), count)
+        raise _ambiguous_error(_find_first_lines(text, exact), count, _MORE_OR_ALL)
     if count:
         replaced = text.replace(exact, made) if everywhere else text.replace(exact, made, 1)
         line = text.count("\n", 0, text.index(exact)) + 1
         return Replacement(replaced, count, line, made.count("\n") + 1)
-    if found := _replace_lines(text.split("\n"), *_split_parts(old, new), everywhere=everywhere):
+    hint = "Not all are the same: give each as it is there." if everywhere else _MORE_OR_ALL
+    lines = text.split("\n")
+    old_lines, new_lines = _split_parts(old, new)
+    if found := _replace_lines(lines, old_lines, new_lines, hint=hint, everywhere=everywhere):
         return found
     done_at = text.find(new) if new else -1
     made_line = text.count("\n", 0, done_at) + 1 if done_at >= 0 else None
-    raise _missing_error(text.split("\n"), *_split_parts(old, new), line=made_line)
+    raise _missing_error(lines, old_lines, new_lines, line=made_line)
+
+
+def replace_lines(
+    text: str, old: Sequence[str], new: Sequence[str], *, start: int = 0
+) -> Replacement:
+    """Replace lines of a text, at their only place.
+
+    Args:
+        text: the text.
+        old: the lines to replace, without their ends; no part of a longer line is one of them.
+        new: the lines that stand there instead.
+        start: how many lines at the beginning of the text are not searched.
+
+    Raises:
+        NotFound: if the lines are not there, with the nearest ones.
+        Conflict: if they are there several times, with the numbers of their lines.
+    """
+    lines = text.split("\n")
+    if found := _replace_lines(lines, old, new, hint=_MORE, start=start):
+        return found
+    raise _missing_error(lines, old, new, start=start)
 
 
 def _split_parts(old: str, new: str) -> tuple[list[str], list[str]]:
@@ -104,10 +131,14 @@ def _replace_lines(
     old: Sequence[str],
     new: Sequence[str],
     *,
+    hint: str,
     start: int = 0,
     everywhere: bool = False,
 ) -> Replacement | None:
-    """Replace whole lines in the first pass that finds them; None if no pass does."""
+    """Replace whole lines in the first pass that finds them; None if no pass does.
+
+    `hint` says what to do if it finds several places.
+    """
     searched = SearchedLines(lines, start)
     for part in list_parts(old, new):
         if part.how and part.old == part.new:
@@ -118,7 +149,7 @@ def _replace_lines(
                 found = searched.find_same(part.old, everywhere=True)
             elif len(found) > 1:
                 numbers = [place.start + 1 for place in found]
-                raise _ambiguous_error(numbers, len(found), everywhere=everywhere)
+                raise _ambiguous_error(numbers, len(found), hint)
             if found:
                 text = "\n".join(put_lines(lines, found, part))
                 described = ", ".join(filter(None, (part.how, how)))
@@ -132,12 +163,9 @@ def _find_first_lines(text: str, part: str) -> list[int]:
     return [1 + line for line in count_lines_before(text, part, MAX_NAMED_LINES, len(part))]
 
 
-def _ambiguous_error(numbers: Sequence[int], total: int, *, everywhere: bool = False) -> Conflict:
+def _ambiguous_error(numbers: Sequence[int], total: int, hint: str) -> Conflict:
     """Return the refusal of a part that is there `total` times."""
     named = join_with_rest([str(number) for number in numbers], MAX_NAMED_LINES, total=total)
-    hint = "Give more of the lines around it, or replace all."
-    if everywhere:
-        hint = "Not all are the same: give each as it is there."
     return Conflict(f"old is there {total} times: at lines {named}.", hint=hint)
 
 
