@@ -317,6 +317,19 @@ async def test_versions_are_completed_with_what_made_them(bob: Someone) -> None:
         assert long.endswith("…")
 
 
+async def test_folder_that_gets_its_first_file_is_not_removed(bob: Someone) -> None:
+    await do(bob, "/file mkdir docs")
+    await do(bob, "/file put docs/a = x")
+    for line in ("/file diff", "/file diff docs"):
+        found = await do(bob, line)
+        assert {item.path: item.change for item in found.files} == {
+            "docs": "changed", "docs/a": "added"
+        }  # fmt: skip
+    await do(bob, "/file rm docs/a")
+    found = await do(bob, "/file diff docs/a")
+    assert [(item.path, item.change) for item in found.files] == [("docs/a", "removed")]
+
+
 async def test_folders_are_completed_step_by_step(bob: Someone) -> None:
     await put(bob, **{"src/deep/a.py": "x", "src/b.py": "y", "plan.md": "z"})
     for typed, words in (

@@ -10,7 +10,9 @@ import pytest
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.views import draw_result
 from sshwarma.workspaces.manifests import shorten_id
+from sshwarma.world import rows
 from sshwarma.world.errors import RateLimited
+from sshwarma.world.world import World
 from support.people import Someone, do, refused
 
 
@@ -28,6 +30,13 @@ async def test_new_file_over_a_version_is_made(bob: Someone) -> None:
     base = (await do(bob, "/file history")).versions[0].id[-8:]
     assert (await do(bob, f"/file put b --base {base} = y")).text == "Made b (2 B)."
     assert (await do(bob, f"/file put a --base {base} = y")).text == "Changed a (2 B)."
+
+
+async def test_notice_of_a_file_over_a_version_names_no_folder(world: World, bob: Someone) -> None:
+    made = await do(bob, "/file mkdir docs")
+    await do(bob, f"/file put docs/a --base {shorten_id(made.version)} = x")
+    found = await world.store.read(lambda conn: rows.read_tail(conn, "lobby", 10))
+    assert [row.content for row in found if row.kind == "notice"] == ["made docs/", "made docs/a"]
 
 
 async def test_draft_of_a_file_names_its_version_as_lists_do(bob: Someone) -> None:

@@ -59,6 +59,10 @@ def test_command_of_a_person_works_on_the_files(ann: Person) -> None:
     assert ann.json("file history")["versions"][0]["source"] == "tool_run"
     emptied = ann.run("shell rm src/*; mkdir new")
     assert "left the empty folder new, left the empty folder src, " in emptied.out
+    assert "(exit status 0, " in (filled := ann.run("shell echo > new/a").out)
+    assert "wrote new/a" in filled and "removed" not in filled
+    assert ann.json("files")["removed"] == []
+    assert "removed by the last run" not in ann.run("files").out
     again = r"shell printf '10%%\r50%%\rdone\r\nlong line\rshort\n'"
     assert ann.run(again).out.startswith("done\nshortline\n(exit status 0")
     assert ann.run(again.replace("shell", "shell --json", 1)).json["output"].startswith("10%\r50%")

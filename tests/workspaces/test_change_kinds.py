@@ -1,4 +1,4 @@
-"""What versions did at paths, beside a comparison of whole trees."""
+"""What changes and versions did at paths, beside a comparison of whole trees."""
 
 from __future__ import annotations
 
@@ -9,12 +9,43 @@ import pytest
 from sqlalchemy import Connection
 
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.change_kinds import read_change_kinds
+from sshwarma.workspaces.change_kinds import find_change_kinds, read_change_kinds
 from sshwarma.workspaces.manifests import FULL_EVERY, Manifest, append_manifest, read_tree
-from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry
+from sshwarma.workspaces.tree import EMPTY_FOLDER, FILE_MODE, PROGRAM_MODE, Changes, Entry, Tree
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import settle
+
+ONE, TWO = Entry("1" * 64), Entry("2" * 64)
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "kinds"),
+    [
+        ({}, {"a": ONE}, {"a": "added"}),
+        ({"a": ONE}, {"a": TWO}, {"a": "changed"}),
+        ({"a": Entry("1", FILE_MODE)}, {"a": Entry("1", PROGRAM_MODE)}, {"a": "changed"}),
+        ({"a": ONE}, {"a": None}, {"a": "removed"}),
+        ({}, {"d": EMPTY_FOLDER}, {"d": "added"}),
+        ({"d": EMPTY_FOLDER}, {"d": None}, {"d": "removed"}),
+        ({"d": EMPTY_FOLDER}, {"d": ONE}, {"d": "changed"}),
+        ({"d": EMPTY_FOLDER}, {"d": None, "d/a": ONE}, {"d": "changed", "d/a": "added"}),
+        ({"d": EMPTY_FOLDER}, {"d": None, "d/e/a": ONE}, {"d": "changed", "d/e/a": "added"}),
+        ({"d": EMPTY_FOLDER}, {"d": None, "d/e": EMPTY_FOLDER}, {"d": "changed", "d/e": "added"}),
+        ({"d": EMPTY_FOLDER}, {"d": None, "d-e/a": ONE}, {"d": "removed", "d-e/a": "added"}),
+        ({"d/a": ONE}, {"d": EMPTY_FOLDER, "d/a": None}, {"d": "changed", "d/a": "removed"}),
+        ({"d/a": ONE}, {"d": TWO, "d/a": None}, {"d": "added", "d/a": "removed"}),
+        ({"d": ONE}, {"d": None, "d/a": ONE}, {"d": "removed", "d/a": "added"}),
+        ({"e/a": ONE}, {"d": EMPTY_FOLDER, "e/a": None}, {"d": "added", "e/a": "removed"}),
+    ],
+)
+def test_kind_says_whether_something_is_still_at_the_path(
+    before: Tree, changes: Changes, kinds: dict[str, str]
+) -> None:
+    assert find_change_kinds(before, changes) == kinds
+    for path in changes:  # what the tree has elsewhere makes no difference
+        here = {path: before[path]} if path in before else {}
+        assert find_change_kinds(here, changes, [path]) == {path: kinds[path]}
 
 
 def append(tx: Change, changes: Changes) -> Manifest:

@@ -167,3 +167,6 @@ async def test_last_run_is_the_newest_version_of_a_tool(lobby: Room) -> None:
     await lobby.change({"a": entry("2"), "b": None, "c": entry("2")}, turn)
     newest = await lobby.change({"d": entry("3")})
     assert await read(newest) == {"a": "changed", "b": "removed", "c": "added"}
+    await lobby.change({"docs": EMPTY_FOLDER})
+    filled = await lobby.change({"docs/a": entry("2")}, turn)
+    assert await read(filled) == {"docs": "changed", "docs/a": "added"}

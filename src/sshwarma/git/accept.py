@@ -21,6 +21,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import KIB
 from sshwarma.git.access import GitAccess
 from sshwarma.workspaces import manifests
+from sshwarma.workspaces.change_kinds import ChangeKind, find_change_kinds
 from sshwarma.workspaces.change_notice import describe_changes
 from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.workspaces.tree import FILE_MODE, LINK_MODE, PROGRAM_MODE, Changes, Entry, Tree
@@ -100,7 +101,8 @@ async def accept_push(
     caller.charge_file_volume(await asyncio.to_thread(_check_changes, push))
     # To its end: the files of the process are deleted afterwards.
     sizes, pack_sha256, pack_size = await run_in_thread(lambda stop: _store(workspaces, push, stop))
-    changes, described = await asyncio.to_thread(_list_changes, push, sizes)
+    _, present = await workspaces.read_tree(caller.room_id)
+    changes, described = await asyncio.to_thread(_list_changes, push, sizes, present)
     caller = await access.check(caller)  # again: storing may have taken long
 
     def work(tx: Change) -> None:
@@ -125,14 +127,14 @@ async def accept_push(
                 pack_size=pack_size,
             )
         )
-        caller.append_notice(tx, _describe(changed.changes))
+        caller.append_notice(tx, _describe(changed.changes, changed.kinds))
 
     access.begin_storing()
     await caller.with_verb("git push", f"git push: {described}").change(work)
 
 
-def _describe(changes: Changes) -> str:
-    return describe_changes(changes, "git push") or "pushed commits that change no file"
+def _describe(changes: Changes, kinds: Mapping[str, ChangeKind]) -> str:
+    return describe_changes(changes, kinds, "git push") or "pushed commits that change no file"
 
 
 def _check_changes(push: CheckedPush) -> int:
@@ -155,13 +157,15 @@ def _check_changes(push: CheckedPush) -> int:
     return total
 
 
-def _list_changes(push: CheckedPush, sizes: Mapping[str, int]) -> tuple[Changes, str]:
+def _list_changes(
+    push: CheckedPush, sizes: Mapping[str, int], present: Tree
+) -> tuple[Changes, str]:
     """Return what a push changes, also in words, from the sizes of contents."""
     changes: Changes = {
         path: None if found is None else Entry(found[1], mode, sizes[found[1]])
         for path, mode, found in push.changes
     }
-    return changes, _describe(changes)
+    return changes, _describe(changes, find_change_kinds(present, changes))
 
 
 def _store(

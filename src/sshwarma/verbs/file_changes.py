@@ -90,7 +90,7 @@ async def put_file(
     changed = await workspaces.change(
         caller,
         edit,
-        lambda changes: f"{'made' if is_new else 'changed'} {shorten_name(name)}",
+        lambda _: f"{'made' if is_new else 'changed'} {shorten_name(name)}",
         source="edit" if caller.door == "ssh" else "user_upload",
     )
     done = f"{'Made' if is_new else 'Changed'} {name} ({format_size(entry.size)})."
@@ -108,7 +108,7 @@ async def _put_over_base(caller: Caller, name: str, entry: Entry, base: str) -> 
     edit = await MergingEdit.prepare(workspaces.blobs, present, made, caller.agent.name)
     verb = "made" if before is None and name not in present else "changed"
     changed = await workspaces.change(
-        caller, edit, lambda changes: f"{verb} {', '.join(map(shorten_name, changes))}"
+        caller, edit, lambda changed: f"{verb} {', '.join(map(shorten_name, _list_files(changed)))}"
     )
     done = f"{verb.capitalize()} {name} ({format_size(entry.size)})."
     if edit.result.merged:
@@ -193,6 +193,11 @@ async def make_file_folder(caller: Caller, path: Word) -> FileChange:
         caller, lambda tree: make_folder(tree, name), lambda _: f"made {shorten_name(name)}/"
     )
     return report_change(f"Made {name}/.", changed)
+
+
+def _list_files(changed: Changed) -> list[str]:
+    """Return the paths at which something was written."""
+    return [path for path, entry in changed.changes.items() if entry is not None]
 
 
 def _is_same(present: Entry | None, new: Entry) -> bool:

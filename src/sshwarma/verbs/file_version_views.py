@@ -154,7 +154,7 @@ class FileDiffItem:
     """The difference at one path; `note` says why a `diff` is not shown."""
 
     path: str
-    change: str
+    change: ChangeKind
     diff: str
     note: str = ""
 

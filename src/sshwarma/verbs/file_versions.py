@@ -31,7 +31,7 @@ from sshwarma.verbs.rights import FILES_RIGHT
 from sshwarma.verbs.views import format_count
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.blobs import DamagedBlob
-from sshwarma.workspaces.change_kinds import read_change_kinds
+from sshwarma.workspaces.change_kinds import ChangeKind, find_change_kinds, read_change_kinds
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.history import list_manifests
 from sshwarma.workspaces.manifests import Manifest
@@ -161,9 +161,11 @@ async def compare_files(
         )
 
     old_id, old_tree, new_id, new_tree = await caller.world.store.read(read)
+    differences = compare_trees(old_tree, new_tree)
+    kinds = find_change_kinds(old_tree, differences)
     changes = {
         changed: entry
-        for changed, entry in compare_trees(old_tree, new_tree).items()
+        for changed, entry in differences.items()
         if not name or changed == name or changed.startswith(f"{name}/")
     }
     if name and not changes:
@@ -174,6 +176,7 @@ async def compare_files(
             await _compare_at(
                 workspaces,
                 changed,
+                kinds[changed],
                 old_tree.get(changed),
                 entry,
                 [naming_damaged_file(changed, room, version) for version in (old_id, new_id)],
@@ -265,6 +268,7 @@ def _version_item(
 async def _compare_at(
     workspaces: Workspaces,
     path: str,
+    change: ChangeKind,
     old: Entry | None,
     new: Entry | None,
     naming_damage: Sequence[AbstractContextManager[None]],
@@ -273,7 +277,6 @@ async def _compare_at(
 
     `naming_damage` names the file of each version in the refusal of its content.
     """
-    change = "added" if old is None else "removed" if new is None else "changed"
     if max(old.size if old else 0, new.size if new else 0) > MAX_COMPARED_BYTES:
         return FileDiffItem(path, change, "", f"More than {MAX_COMPARED_BYTES:,} bytes.")
     contents = []

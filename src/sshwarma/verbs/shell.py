@@ -291,13 +291,14 @@ def _keep_last_states(text: str) -> str:
 
 
 def _describe_changes(files: RunFiles) -> tuple[str, ...]:
+    """Return what was done at each path, but for folders that are empty no longer."""
     described = []
     for path, entry in files.changes.items():
-        if entry is None:
-            done = "removed"
-        else:
+        if entry is not None:
             done = "left the empty folder" if entry.is_folder else "wrote"
-        described.append(f"{done} {shorten_name(path)}")
+            described.append(f"{done} {shorten_name(path)}")
+        elif files.kinds[path] == "removed":
+            described.append(f"removed {shorten_name(path)}")
     return tuple(described)
 
 

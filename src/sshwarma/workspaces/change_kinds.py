@@ -1,17 +1,47 @@
-"""Kinds of changes: what versions added, changed or removed at paths."""
+"""Kinds of changes: what was added, changed or removed at paths."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, Select, bindparam, literal_column, select
 
 from sshwarma.workspaces.manifests import Manifest
-from sshwarma.workspaces.tree import Changes
+from sshwarma.workspaces.paths import list_parents
+from sshwarma.workspaces.tree import Changes, Entry, Tree
 from sshwarma.world.schema import manifest_entries, manifests
 
 ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
+
+
+def find_change_kinds(
+    before: Tree, changes: Changes, paths: Collection[str] | None = None
+) -> dict[str, ChangeKind]:
+    """Return what was done at paths.
+
+    An empty folder that has got its first file is changed: its own entry is gone, and it is still
+    there. So is one that has lost its last file, and has an entry of its own now.
+
+    Args:
+        before: the tree before; what it has at `paths` is enough.
+        changes: all changes of that tree.
+        paths: some of the paths in `changes` (default: all).
+    """
+    filled = {above for path, entry in changes.items() if entry for above in list_parents(path)}
+    emptied = {
+        above for path, entry in changes.items() if not entry for above in list_parents(path)
+    }
+
+    def find_kind(path: str) -> ChangeKind:
+        old, new = before.get(path), changes[path]
+        if new is None:
+            is_filled = old is not None and old.is_folder and path in filled
+            return "changed" if is_filled else "removed"
+        is_emptied = new.is_folder and path in emptied
+        return "changed" if old is not None or is_emptied else "added"
+
+    return {path: find_kind(path) for path in (changes if paths is None else paths)}
 
 
 def read_change_kinds(
@@ -19,9 +49,7 @@ def read_change_kinds(
 ) -> dict[str, ChangeKind]:
     """Return what a version did at some of its paths.
 
-    Only the entries of these paths are read of the version before. An empty folder that has got
-    its first file is changed: its own entry is gone, and it is still there. So is one that has lost
-    its last file, and has an entry of its own now.
+    Only the entries of these paths are read of the version before.
 
     Args:
         conn: a connection.
@@ -29,40 +57,23 @@ def read_change_kinds(
         changes: all that it changed.
         paths: some of the paths in `changes`.
     """
-    before = _read_contents(conn, manifest.parent_id, paths)
-    return {path: _find_kind(path, before, changes) for path in paths}
+    return find_change_kinds(_read_entries(conn, manifest.parent_id, paths), changes, paths)
 
 
-def _find_kind(path: str, before: Mapping[str, str], changes: Changes) -> ChangeKind:
-    entry = changes[path]
-    if entry is not None:
-        was_there = path in before or (
-            entry.is_folder
-            and any(one is None and other.startswith(f"{path}/") for other, one in changes.items())
-        )
-        return "changed" if was_there else "added"
-    is_folder = before.get(path) == "" and any(
-        entry is not None and other.startswith(f"{path}/") for other, entry in changes.items()
-    )
-    return "changed" if is_folder else "removed"
-
-
-def _read_contents(
-    conn: Connection, manifest_id: str | None, paths: Collection[str]
-) -> dict[str, str]:
-    """Return the hashes at paths of a version; "" of an empty folder."""
+def _read_entries(conn: Connection, manifest_id: str | None, paths: Collection[str]) -> Tree:
+    """Return what a version has at paths."""
     if manifest_id is None or not paths:
         return {}
-    found: dict[str, str] = {}
-    for row in conn.execute(_CONTENTS_QUERY, {"manifest": manifest_id, "paths": list(paths)}):
+    found: dict[str, Entry] = {}
+    for row in conn.execute(_ENTRIES_QUERY, {"manifest": manifest_id, "paths": list(paths)}):
         if row.sha256 is None:
             found.pop(row.path, None)
         else:
-            found[row.path] = row.sha256
+            found[row.path] = Entry(row.sha256, row.mode, row.size)
     return found
 
 
-def _build_contents_query() -> Select[Any]:
+def _build_entries_query() -> Select[Any]:
     """Build the query for entries from the version that has all up to a version."""
     columns = (manifests.c.id, manifests.c.parent_id, manifests.c.is_full)
     first = select(*columns, literal_column("0").label("up"))
@@ -72,11 +83,16 @@ def _build_contents_query() -> Select[Any]:
         earlier.where(manifests.c.id == chain.c.parent_id, chain.c.is_full == 0)
     )
     return (
-        select(manifest_entries.c.path, manifest_entries.c.sha256)
+        select(
+            manifest_entries.c.path,
+            manifest_entries.c.sha256,
+            manifest_entries.c.mode,
+            manifest_entries.c.size,
+        )
         .join(chain, chain.c.id == manifest_entries.c.manifest_id)
         .where(manifest_entries.c.path.in_(bindparam("paths", expanding=True)))
         .order_by(chain.c.up.desc())
     )
 
 
-_CONTENTS_QUERY: Final = _build_contents_query()
+_ENTRIES_QUERY: Final = _build_entries_query()

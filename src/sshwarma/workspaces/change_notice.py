@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest, shorten_name
-from sshwarma.workspaces.paths import list_parents
+from sshwarma.workspaces.change_kinds import ChangeKind
 from sshwarma.workspaces.tree import Changes
 
 
-def describe_changes(changes: Changes, by: str) -> str:
+def describe_changes(changes: Changes, kinds: Mapping[str, ChangeKind], by: str) -> str:
     """Return what changed: "changed 2 files by sftp: a, b; removed c".
 
     A folder is named only if nothing but folders was made.
 
     Args:
         changes: the new entries by path.
+        kinds: what was done at each of these paths.
         by: how they were changed, such as "sftp"; it stands behind the first files.
     """
     made = [path for path, entry in changes.items() if entry is not None and not entry.is_folder]
-    filled = {above for path in made for above in list_parents(path)}  # no empty folders any more
-    removed = [path for path, entry in changes.items() if entry is None and path not in filled]
+    removed = [path for path in changes if kinds[path] == "removed"]
     folders = [f"{path}/" for path, entry in changes.items() if entry is not None]
     if made:
         text = f"changed {_name_files(made, f' by {by}')}"

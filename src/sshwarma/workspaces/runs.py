@@ -13,7 +13,7 @@ import functools
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.sandbox.host import SandboxHost, SandboxUser
 from sshwarma.settings import FOLDERS_DIRECTORY, Settings
 from sshwarma.workspaces.blobs import BlobStore, write_error
+from sshwarma.workspaces.change_kinds import ChangeKind
 from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set_aside
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import read_active_id
@@ -62,6 +63,7 @@ class RunFiles:
 
     Attributes:
         changes: what it changed.
+        kinds: what it did at each of these paths.
         left_out: names of what it left that no room can have, such as pipes.
         kept_both: by path, where the program's file is, because somebody changed that path
             meanwhile; "" where the program has removed it, which was not done.
@@ -70,6 +72,7 @@ class RunFiles:
     """
 
     changes: Changes = field(default_factory=dict)
+    kinds: Mapping[str, ChangeKind] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     kept_both: dict[str, str] = field(default_factory=dict)
     merged: tuple[str, ...] = ()
@@ -228,9 +231,15 @@ class WorkspaceRuns:
         edit = await MergingEdit.prepare(self.workspaces.blobs, present, made, caller.agent.name)
         if not await asyncio.to_thread(edit, present):
             await self._record_same(caller)
-            return RunFiles({}, found.left_out, dict(edit.result.kept))
+            return RunFiles(left_out=found.left_out, kept_both=dict(edit.result.kept))
         changed = await self.workspaces.change(caller, edit, source="tool_run")
-        return RunFiles(changed.changes, found.left_out, dict(edit.result.kept), edit.result.merged)
+        return RunFiles(
+            changed.changes,
+            changed.kinds,
+            found.left_out,
+            dict(edit.result.kept),
+            edit.result.merged,
+        )
 
     async def _record_same(self, caller: Caller) -> None:
         """Note with a call that it has changed nothing: its version after is that before."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
@@ -28,7 +28,7 @@ from sshwarma.common.locks import hold_lock
 from sshwarma.common.shorten import shorten_name
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.blobs import MIN_GARBAGE_SECONDS, BlobStore
-from sshwarma.workspaces.change_kinds import ChangeKind
+from sshwarma.workspaces.change_kinds import ChangeKind, find_change_kinds
 from sshwarma.workspaces.manifests import Manifest, Source
 from sshwarma.workspaces.paths import list_parents
 from sshwarma.workspaces.tree import (
@@ -60,10 +60,15 @@ Edit = Callable[[Tree], Changes]
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A change that was made: the version and what it changed."""
+    """A change that was made: the version and what it changed.
+
+    Attributes:
+        kinds: what it did at each of the changed paths.
+    """
 
     manifest: Manifest
     changes: Changes
+    kinds: Mapping[str, ChangeKind]
 
 
 class Workspaces:
@@ -135,10 +140,7 @@ class Workspaces:
                 return {}
             before = self.get_tree(conn, run.parent_id)
             changes = compare_trees(before, self.get_tree(conn, run.id))
-            return {
-                path: "removed" if entry is None else "changed" if path in before else "added"
-                for path, entry in changes.items()
-            }
+            return find_change_kinds(before, changes)
 
         return await self._world.store.read(read)
 
@@ -224,14 +226,14 @@ class Workspaces:
         self,
         caller: Caller,
         edit: Edit,
-        notice: Callable[[Changes], str] | None = None,
+        notice: Callable[[Changed], str] | None = None,
         *,
         source: Source = "edit",
         source_ref: str | None = None,
     ) -> Changed:
         """Change the files of the caller's room, as one version.
 
-        `notice` is the notice in the room, of the changes: "changed plan.md". A change by a call of
+        `notice` is the notice in the room, of the change: "changed plan.md". A change by a call of
         a tool has none, because its row is there, and belongs to the call, also as its source.
 
         What the version itself takes, its rows, counts for the agent as bytes that it stores.
@@ -259,7 +261,7 @@ class Workspaces:
             if call_id is not None:
                 calls.record_manifests(tx, call_id, turn_id, before_id, changed.manifest.id)
             elif notice is not None:
-                caller.append_notice(tx, notice(changed.changes))
+                caller.append_notice(tx, notice(changed))
             return changed
 
         changed = await caller.change(work)
@@ -302,7 +304,7 @@ class Workspaces:
             turn_id=turn_id,
         )
         tx.publish_on_commit(FilesChanged(room_id, manifest.id, tuple(changes)))
-        return Changed(manifest, changes)
+        return Changed(manifest, changes, find_change_kinds(before, changes))
 
 
 def complete_changes(before: Tree, changes: Changes) -> dict[str, Entry | None]:

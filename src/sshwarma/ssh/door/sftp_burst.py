@@ -13,10 +13,11 @@ import structlog
 
 from sshwarma.common.limits import MAX_SFTP_BURST_SECONDS, SFTP_BURST_SECONDS
 from sshwarma.common.shorten import join_with_rest, shorten_name
+from sshwarma.workspaces.change_kinds import find_change_kinds
 from sshwarma.workspaces.change_notice import describe_changes
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.tree import Changes, Entry, Tree
-from sshwarma.workspaces.workspace import Workspaces, complete_changes
+from sshwarma.workspaces.workspace import Changed, Workspaces, complete_changes
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, WorldError
 
@@ -108,11 +109,11 @@ class Burst:
         self, find_caller: Callable[[], Awaitable[Caller]], tell: Callable[[str], None]
     ) -> None:
         made = self._committing
-        described = describe_changes({path: change.entry for path, change in made.items()}, "sftp")
+        described = _describe(made)
 
-        def notice(changes: Changes) -> str:
+        def notice(changed: Changed) -> str:
             conflicts = describe_conflicts(merging.result.kept)
-            text = describe_changes(changes, "sftp")
+            text = describe_changes(changed.changes, changed.kinds, "sftp")
             return f"{text} ({conflicts})" if conflicts else text
 
         try:
@@ -149,6 +150,13 @@ class Burst:
         for sha256 in self._committing_held:
             self._workspaces.blobs.release(sha256)
         self._committing_held = []
+
+
+def _describe(made: Mapping[str, PathChange]) -> str:
+    """Return what a client has changed, whatever becomes of it."""
+    before = {path: change.base for path, change in made.items() if change.base is not None}
+    changes = {path: change.entry for path, change in made.items()}
+    return describe_changes(changes, find_change_kinds(before, changes), "sftp")
 
 
 def describe_conflicts(kept: Mapping[str, str]) -> str:
