@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, text
 
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.manifests import FULL_EVERY, Manifest, append_manifest, read_tree
+from sshwarma.workspaces.manifests import (
+    FULL_EVERY,
+    Manifest,
+    NothingChanges,
+    append_manifest,
+    read_tree,
+)
 from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry, Tree, apply_changes
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import NotFound
 from sshwarma.world.schema import metadata
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -93,7 +99,7 @@ async def test_empty_folders_and_links_are_no_files_of_the_view(world: World) ->
 
 
 async def test_change_that_changes_nothing_is_refused(world: World) -> None:
-    with pytest.raises(Conflict, match="Nothing changes"):
+    with pytest.raises(NothingChanges):
         await settle(world, lambda tx: append(tx, {}))
 
 

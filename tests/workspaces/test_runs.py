@@ -20,7 +20,7 @@ from sshwarma.workspaces import workspace as workspace_module
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
 from sshwarma.workspaces.tree import Changes, Entry
-from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.workspaces.workspace import Changed, Workspaces
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.world import World
 from support.people import Someone
@@ -217,6 +217,45 @@ async def test_files_of_a_run_are_merged_once_and_not_on_the_event_loop(
     assert dict(kept.kept_both) == {"a": "a.from-alice"}
     assert len(merging_threads) == 1
     assert threading.get_ident() not in merging_threads
+
+
+async def test_run_that_leaves_what_somebody_has_stored_meanwhile_changes_nothing(
+    alice: Someone,
+    files: Workspaces,
+    runs: WorkspaceRuns,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Stored after the run has read the files, before its own change of them."""
+    change = files.change
+
+    async def change_second(*args: Any, **options: Any) -> Changed:
+        await change(alice.caller, lambda _: {"a": make_entry(files, "same")})
+        return await change(*args, **options)
+
+    async def work(folder: Path) -> None:
+        (folder / "a").write_text("same")
+
+    monkeypatch.setattr(files, "change", change_second)
+    _, kept = await runs.run(alice.caller, work, allow)
+    assert kept == RunFiles()
+    assert (tmp_path / "rooms" / alice.room_id / "a").read_text() == "same"
+
+
+async def test_run_whose_lines_others_have_too_changes_nothing(
+    alice: Someone, files: Workspaces, runs: WorkspaceRuns
+) -> None:
+    await files.change(alice.caller, lambda _: {"a": make_entry(files, "1\n2\n3\n4\n5\n")})
+
+    async def work(folder: Path) -> None:
+        (folder / "a").write_text("one\n2\n3\n4\n5\n")
+        other = make_entry(files, "one\n2\n3\n4\nfive\n")
+        await files.change(alice.caller, lambda _: {"a": other})
+
+    _, kept = await runs.run(alice.caller, work, allow)
+    assert (kept.problem, dict(kept.changes)) == ("", {})
+    _, tree = await files.read_tree(alice.room_id)
+    assert files.blobs.read(tree["a"].sha256) == b"one\n2\n3\n4\nfive\n"
 
 
 async def test_one_run_of_each_person_waits_for_a_room(

@@ -54,6 +54,10 @@ MIN_ID_CHARACTERS: Final = 4
 """Characters of the end of an id that name a manifest: one or two would do so by chance."""
 
 
+class NothingChanges(Conflict):
+    """The present version of the files has all changes already."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """A version of a room's files.
@@ -152,10 +156,10 @@ def append_manifest(
     `before` is the tree of the present version.
 
     Raises:
-        Conflict: if nothing changes; commits that are pushed may change no file.
+        NothingChanges: if nothing does; commits that are pushed may change no file.
     """
     if not changes and source != "git_push":
-        raise Conflict("Nothing changes.")
+        raise NothingChanges("Nothing changes.")
     parent_id = read_active_id(tx.conn, room_id)
     above = tx.conn.execute(
         select(manifests.c.steps).where(manifests.c.id == parent_id)

@@ -31,10 +31,10 @@ from sshwarma.workspaces.blobs import BlobStore, write_error
 from sshwarma.workspaces.change_kinds import ChangeKind
 from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set_aside
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
-from sshwarma.workspaces.manifests import read_active_id
+from sshwarma.workspaces.manifests import NothingChanges, read_active_id
 from sshwarma.workspaces.run_folder import Folder, Snapshot, UnusableFolderError
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
-from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.workspaces.workspace import Changed, Workspaces
 from sshwarma.world import calls
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
@@ -229,13 +229,15 @@ class WorkspaceRuns:
         made = await asyncio.to_thread(_list_path_changes, base, found.tree)
         _, present = await self.workspaces.read_tree(caller.room_id)
         edit = await MergingEdit.prepare(self.workspaces.blobs, present, made, caller.agent.name)
-        if not await asyncio.to_thread(edit, present):
+        changed: Changed | None = None
+        if await asyncio.to_thread(edit, present):
+            with contextlib.suppress(NothingChanges):  # others have made the same changes
+                changed = await self.workspaces.change(caller, edit, source="tool_run")
+        if changed is None:
             await self._record_same(caller)
-            return RunFiles(left_out=found.left_out, kept_both=dict(edit.result.kept))
-        changed = await self.workspaces.change(caller, edit, source="tool_run")
         return RunFiles(
-            changed.changes,
-            changed.kinds,
+            changed.changes if changed else {},
+            changed.kinds if changed else {},
             found.left_out,
             dict(edit.result.kept),
             edit.result.merged,

@@ -239,7 +239,8 @@ class Workspaces:
         What the version itself takes, its rows, counts for the agent as bytes that it stores.
 
         Raises:
-            Conflict: if nothing changes, or the workspace would become too large.
+            NothingChanges: if nothing does.
+            Conflict: if the workspace would become too large.
             RateLimited: if the agent has stored too much in the last hour.
         """
         caller.charge_file_volume(0)
@@ -283,7 +284,8 @@ class Workspaces:
         """Change the files of a room in a transaction.
 
         Raises:
-            Conflict: if nothing changes, or the workspace would become too large.
+            NothingChanges: if nothing does.
+            Conflict: if the workspace would become too large.
         """
         _, before = self.get_active(tx.conn, room_id)
         changes = {

@@ -16,16 +16,13 @@ from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.workspaces.change_kinds import find_change_kinds
 from sshwarma.workspaces.change_notice import describe_changes
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
-from sshwarma.workspaces.tree import Changes, Entry, Tree
-from sshwarma.workspaces.workspace import Changed, Workspaces, complete_changes
+from sshwarma.workspaces.manifests import NothingChanges
+from sshwarma.workspaces.tree import Entry
+from sshwarma.workspaces.workspace import Changed, Workspaces
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, WorldError
+from sshwarma.world.errors import WorldError
 
 log = structlog.get_logger(__name__)
-
-
-class _NothingChanges(Conflict):
-    """The changes of a burst are in the present version already."""
 
 
 class Burst:
@@ -122,19 +119,11 @@ class Burst:
             merging = await MergingEdit.prepare(
                 self._workspaces.blobs, present, made, caller.agent.name
             )
-
-            def edit(tree: Tree) -> Changes:
-                changes = merging(tree)
-                completed = complete_changes(tree, changes)
-                if all(tree.get(path) == entry for path, entry in completed.items()):
-                    raise _NothingChanges("Nothing changes.")
-                return changes
-
             await asyncio.to_thread(self._workspaces.blobs.sync)
             await self._workspaces.change(
-                caller.with_verb("sftp", described), edit, notice, source="user_upload"
+                caller.with_verb("sftp", described), merging, notice, source="user_upload"
             )
-        except _NothingChanges:
+        except NothingChanges:  # others have made the same changes
             pass
         except WorldError as error:
             log.warning("a burst of sftp was refused", reason=str(error), burst=described)
