@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common.limits import MAX_COMPARED_FILES
 from sshwarma.services import services_of
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import invoke
@@ -156,6 +157,14 @@ async def test_history_names_the_first_paths_and_counts_the_others(bob: Someone)
     assert dict(newest.changes) == {f"d/f{number}": "removed" for number in range(5)}
     shown = draw_result(await do(bob, "/file history --n 1")).plain()
     assert "- d/f0, - d/f1, - d/f2, - d/f3, - d/f4 and 3 more" in shown
+
+
+async def test_restored_files_are_listed_as_those_of_any_change(bob: Someone) -> None:
+    for number in range(MAX_COMPARED_FILES + 10):
+        made = await do(bob, f"/file put d/f{number} = x")
+    await do(bob, "/file rm d")
+    back = await do(bob, f"/file restore {made.version[-6:]}")
+    assert len(back.paths) == back.count == MAX_COMPARED_FILES + 10
 
 
 async def test_history_says_which_version_was_restored(bob: Someone) -> None:

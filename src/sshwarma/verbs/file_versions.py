@@ -18,6 +18,7 @@ from sshwarma.services import services_of
 from sshwarma.verbs.arguments import RowNumber
 from sshwarma.verbs.file import file
 from sshwarma.verbs.file_arguments import FilePath, FileVersion, VersionCount
+from sshwarma.verbs.file_changes import report_change
 from sshwarma.verbs.file_version_views import (
     FileDiff,
     FileDiffItem,
@@ -232,14 +233,8 @@ async def restore_files(
         lambda _: f"restored {of} of version {manifest.short_id}",
         source_ref=manifest.id,
     )
-    text = f"Restored {of} of version {manifest.short_id}: "
-    count = len(changed.changes)
-    return FileChange(
-        f"{text}{format_count(count, 'file')} changed.",
-        changed.manifest.id,
-        tuple(changed.changes)[:MAX_COMPARED_FILES],
-        count,
-    )
+    count = format_count(len(changed.changes), "file")
+    return report_change(f"Restored {of} of version {manifest.short_id}: {count} changed.", changed)
 
 
 def _version_item(
