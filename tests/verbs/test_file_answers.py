@@ -7,11 +7,13 @@ import shlex
 
 import pytest
 
+from sshwarma.common.limits import MAX_READ_FILE_BYTES
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.views import draw_result
 from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.world import rows
 from sshwarma.world.errors import RateLimited
+from sshwarma.world.reader import API_CLIENT, MCP_CLIENT
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
 
@@ -61,6 +63,24 @@ async def test_binary_file_that_is_shown_names_the_command_that_saves_it(bob: So
         typed = shlex.split(said.partition("ssh HOST ")[2].partition(" > FILE")[0])
         found = await do(bob, " ".join(["/file show", *typed[0].split(" ")[2:]]))
         assert (len(typed), found.path) == (1, path)
+
+
+async def test_text_file_too_large_to_show_is_not_called_binary(bob: Someone) -> None:
+    content = "a line of text\n" * (MAX_READ_FILE_BYTES // 15 + 1)
+    await invoke(bob.caller, "file put", {"path": "log.txt", "content": content})
+    found = await do(bob, "/file show log.txt")
+    assert (found.kind, found.text, found.size) == ("large", "", len(content))
+    shown = draw_result(found).plain()
+    assert "Too large to show (limit 8 MiB). /file search finds lines in it." in shown
+    assert "ssh HOST file get log.txt > FILE  saves it" in shown
+    for reader, call in ((MCP_CLIENT, "search_files"), (API_CLIENT, "file_search")):
+        assert draw_result(found, reader).plain().splitlines()[1] == (
+            f"  Too large to show (limit 8 MiB). {call} finds lines in it."
+        )
+    version = found.version[-6:]
+    shown = draw_result(await do(bob, f"/file show log.txt --at {version}")).plain()
+    assert "(limit 8 MiB).\n" in shown  # a search is one of the present version
+    assert f"ssh HOST file get log.txt --at {version} > FILE  saves it" in shown
 
 
 async def test_replaced_part_may_begin_with_a_number(bob: Someone) -> None:

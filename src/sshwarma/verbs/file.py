@@ -46,6 +46,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, too_long_error
 from sshwarma.world.glob_patterns import compile_glob, is_glob
+from sshwarma.world.reader import next_call
 
 file = group(
     "file",
@@ -130,9 +131,21 @@ async def show_file(
         else:
             await asyncio.to_thread(workspaces.blobs.check, entry.sha256)
     if text is None:
-        saved_by = write_ssh_command("file get", path=name, at=at)
+        is_large = entry.size > MAX_READ_FILE_BYTES
         return FileText(
-            name, version or "", entry.size, entry.sha256, "binary", "", 1, 0, 0, saved_by
+            name,
+            version or "",
+            entry.size,
+            entry.sha256,
+            "large" if is_large else "binary",
+            "",
+            offset=1,
+            lines=0,
+            left=0,
+            saved_by=write_ssh_command("file get", path=name, at=at),
+            next=next_call("{} finds lines in it.", "file search")
+            if is_large and at is None
+            else None,
         )
     return await asyncio.to_thread(cut_lines, name, version or "", entry, text, offset, limit)
 

@@ -9,6 +9,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from sshwarma.common.limits import MAX_READ_FILE_BYTES
+from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import count_rest
 from sshwarma.common.units import KIB, MIB
 from sshwarma.terminal.highlight import draw_code_lines
@@ -18,7 +20,7 @@ from sshwarma.verbs.views import draw_columns, format_count, view_for_reader
 from sshwarma.workspaces.languages import guess_language
 from sshwarma.workspaces.manifests import shorten_id
 from sshwarma.workspaces.text_edit import number_lines
-from sshwarma.world.reader import Reader
+from sshwarma.world.reader import NextCall, Reader, add_next_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,12 @@ class FileText:
     """A file that is shown.
 
     Attributes:
-        kind: `text` or `binary`.
-        text: its lines; "" of a binary file.
+        kind: `text`, `binary`, or `large` if it is too large to show, text or not.
+        text: its lines; "" unless it is a text.
         offset: number of the first of them, from 1; `lines` is how many they are.
         left: how many lines come after them.
-        saved_by: the command that saves a binary file.
+        saved_by: the command that saves a file that is no text to show.
+        next: what finds lines in a large file.
     """
 
     path: str
@@ -143,6 +146,7 @@ class FileText:
     lines: int
     left: int
     saved_by: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
+    next: Annotated[SkipJsonSchema[NextCall | None], Field(exclude=True)] = None
 
 
 @view_for_reader(FileText)
@@ -150,8 +154,11 @@ def draw_file_text(result: FileText, reader: Reader) -> Block:
     """Draw a file, highlighted; for programs with the numbers of its lines."""
     facts = f"  {format_size(result.size)}, version {shorten_id(result.version)}"
     head = line(("name", result.path), ("dim", facts))
-    if result.kind == "binary":
-        return block(head, line("  A binary file."), *_draw_get_hint(reader, result.saved_by))
+    if result.kind != "text":
+        why = f"{with_limit('Too large to show', f'{MAX_READ_FILE_BYTES // MIB} MiB')}."
+        said = "A binary file." if result.kind == "binary" else why
+        text = add_next_call(said, result.next, reader)
+        return block(head, line("  ", text, hang=2), *_draw_get_hint(reader, result.saved_by))
     lines = result.text.split("\n") if result.lines else []
     if not reader.is_person:
         numbered = text_lines(number_lines(lines, 0, len(lines), result.offset)) if lines else []
