@@ -200,3 +200,40 @@ def test_damaged_content_is_not_given_to_programs(folder: Folder, blobs: BlobSto
     with pytest.raises(DamagedBlob):
         folder.materialize(tree)
     assert folder.snapshot().tree != tree
+
+
+def test_names_that_no_room_can_have_count_and_are_not_all_read(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_folder, "_MAX_ENTRIES", 10)
+    folder.materialize({})
+    for number in range(10):
+        os.mkfifo(folder.path / f"pipe{number}")
+    assert len(folder.snapshot().left_out) == 10
+    for number in range(90):
+        os.mkfifo(folder.path / f"more{number}")
+    read = 0
+    scandir = os.scandir
+
+    class Counting:
+        def __init__(self, path: object) -> None:
+            self._entries = scandir(path)  # type: ignore[call-overload]
+
+        def __enter__(self) -> Counting:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self._entries.close()
+
+        def __iter__(self) -> Counting:
+            return self
+
+        def __next__(self) -> object:
+            nonlocal read
+            read += 1
+            return next(self._entries)
+
+    monkeypatch.setattr(os, "scandir", Counting)
+    with pytest.raises(UnusableFolderError, match="too many files"):
+        folder.snapshot()
+    assert read == 11

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,6 +35,9 @@ from sshwarma.workspaces.tree import (
     Entry,
     Tree,
 )
+
+_MAX_ENTRIES: Final = 2 * MAX_WORKSPACE_ENTRIES
+"""Entries of a folder that are read. In a room, folders with files are no entries."""
 
 SAFE_AGE_NS: Final = 20_000_000
 """Age of a change, in nanoseconds, from which a later one has another time on every kernel."""
@@ -81,6 +85,11 @@ class _Found:
     folders: list[str] = field(default_factory=list)  # each after the one that it is in
     left_out: list[str] = field(default_factory=list)
     padded: list[str] = field(default_factory=list)  # files with blocks beyond their end
+
+    @property
+    def count(self) -> int:
+        """All that it contains."""
+        return len(self.stamps) + len(self.folders) + len(self.left_out)
 
 
 class Folder:
@@ -200,8 +209,9 @@ class Folder:
 
     def _walk_folder(self, folder: int, prefix: str, found: _Found) -> None:
         """Add what a folder contains; one that is too deep has a path that is left out."""
-        with os.scandir(folder) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
+        with os.scandir(folder) as scanned:  # of any number: a look from outside sees not all
+            first = islice(scanned, _MAX_ENTRIES + 1)
+            entries = sorted(first, key=lambda entry: entry.name)
         for entry in entries:
             path = f"{prefix}{entry.name}"
             status = entry.stat(follow_symlinks=False)
@@ -221,7 +231,7 @@ class Folder:
                 found.stamps[path] = _stamp(status)
                 if 512 * status.st_blocks - status.st_blksize > status.st_size:
                     found.padded.append(path)
-            if len(found.stamps) + len(found.folders) > 2 * MAX_WORKSPACE_ENTRIES:
+            if found.count > _MAX_ENTRIES:
                 raise UnusableFolderError(
                     with_limit("it has too many files", f"{MAX_WORKSPACE_ENTRIES:,}")
                 )

@@ -286,8 +286,8 @@ def describe_files(files: RunFiles) -> tuple[str, ...]:
     if files.problem:
         notes.append(f"Its changes of files were not kept: {files.problem}.")
     if files.left_out:
-        shown = [ascii(shorten_name(path)) for path in files.left_out]
-        named = join_with_rest(shown, MAX_NAMED_FILES)
+        shown = [ascii(shorten_name(path)) for path in files.left_out[:MAX_NAMED_FILES]]
+        named = join_with_rest(shown, MAX_NAMED_FILES, total=len(files.left_out))
         notes.append(f"A room cannot have these, so they were left out: {named}.")
     if files.merged:
         named = join_with_rest(list(files.merged), MAX_NAMED_FILES)
