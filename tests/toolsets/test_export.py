@@ -19,7 +19,7 @@ from sshwarma.toolsets.manifest import ToolsetManifest
 from sshwarma.toolsets.manifest_reading import check_manifest, read_manifest
 from sshwarma.toolsets.secret_values import replace_secrets
 from sshwarma.world.errors import Conflict
-from toolsets.test_manifest import whole
+from toolsets.manifests import whole
 
 BASE: dict[str, Any] = {"manifest_version": "1", "id": "demo", "name": "Demo", "version": "1.0.0"}
 
@@ -265,7 +265,7 @@ def test_variables_are_named_for_their_places() -> None:
                     "id": "web", "command": "npx", "env": {"API_KEY": "a", "OTHER": "${OTHER_KEY}"},
                     "args": ["pkg", "--city=oslo", "word"],
                 },
-                {"id": "2nd", "command": "npx", "env": {"API_KEY": "b", "OTHER_KEY": "c"}},
+                {"id": "second", "command": "npx", "env": {"API_KEY": "b", "OTHER_KEY": "c"}},
                 {
                     "id": "remote", "url": "https://x.example/abc?key=d",
                     "headers": {"X-Auth": "e"},

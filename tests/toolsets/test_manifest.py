@@ -17,74 +17,7 @@ from sshwarma.toolsets.manifest_reading import (
     read_manifest,
 )
 from sshwarma.world.errors import Invalid
-
-Manifest = dict[str, Any]
-
-
-def whole() -> Manifest:
-    """A manifest with a value in every field."""
-    return {
-        "manifest_version": "1",
-        "id": "demo",
-        "name": "Demo",
-        "version": "1.0.0",
-        "description": "Shows everything.",
-        "tools": [
-            {
-                "id": "write_file",
-                "entrypoint": "tools.files:write_file",
-                "name": "Write file",
-                "description": "Writes.",
-                "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
-                "requires_confirmation": True,
-                "renderer": {"type": "code", "file": "$args.path", "language": "auto"},
-            },
-            {"id": "plot", "entrypoint": "plot:run"},
-        ],
-        "tool_overrides": [
-            {
-                "tool_id": "plot",
-                "renderer": "html",
-                "renderer_config": {"artifact": "./artifacts/plot.html", "data": "$return"},
-                "name_override": "Plot",
-                "description_override": "Plots.",
-                "requires_confirmation": False,
-                "enabled": True,
-            },
-            {"tool_id": "web:search", "enabled": False},
-        ],
-        "mcp_servers": [
-            {
-                "id": "web", "command": "npx", "args": ["-y", "pkg"], "env": {"KEY": "${KEY}"},
-                "network": True, "requires_confirmation": True,
-            },
-            {
-                "id": "remote", "server_type": "sse", "url": "https://mcp.example.org/sse",
-                "headers": {"Authorization": "Bearer ${KEY}"},
-            },
-        ],
-        "requirements": ["humanize==4.15.0", "zope.interface[docs]==7.0rc1"],
-    }  # fmt: skip
-
-
-def with_value(path: str, value: Any) -> Manifest:
-    """The manifest with another value at `a.0.b`."""
-    manifest = whole()
-    *above, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    target: Any = manifest
-    for part in above:
-        target = target[part]
-    if isinstance(target, list) and last == len(target):
-        target.append(value)
-    else:
-        target[last] = value
-    return manifest
-
-
-def refusal_of(manifest: Manifest) -> str:
-    with pytest.raises(InvalidManifest) as refusal:
-        read_manifest(json.dumps(manifest).encode())
-    return str(refusal.value)
+from toolsets.manifests import Manifest, refusal_of, whole, with_value
 
 
 def test_whole_manifest_is_read() -> None:
@@ -128,24 +61,6 @@ def test_missing_field_of_a_part_is_named(path: str, named: str) -> None:
         target = target[part]
     del target[last]
     assert f"{named} is missing" in refusal_of(manifest)
-
-
-BAD_IDS = (
-    "", "A", "Demo", "a.b", "a/b", "a\\b", "../a", "a:b", "~a", "-a", "_a", "a b", "a\n", "é",
-    "a" * 65, 5, None, True, ["a"],
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("path", ["id", "tools.0.id", "mcp_servers.0.id"])
-@pytest.mark.parametrize("value", BAD_IDS, ids=repr)
-def test_unsafe_id_is_refused(path: str, value: object) -> None:
-    named = path.replace(".0", "[0]")
-    assert f"toolset.yaml: {named}: must " in refusal_of(with_value(path, value))
-
-
-@pytest.mark.parametrize("value", ["a", "0", "a-b_c", "a" * 64])
-def test_safe_id_is_accepted(value: str) -> None:
-    assert check_manifest(with_value("tools.1.id", value) | {"tool_overrides": []}).tools[1].id
 
 
 BAD_ENTRYPOINTS = (

@@ -1147,9 +1147,8 @@ MAX_MANIFEST_DIGITS: Final = 18
 """Characters of a whole number in a `toolset.yaml`: such numbers fit into 64 bits, and the time to
 read a number grows with the square of its digits."""
 
-MAX_TOOLSET_ID_CHARACTERS: Final = 64
-"""Characters of the id of a toolset, a tool or a server of one: it is a part of names that are
-typed, and the name of a folder."""
+MAX_TOOLSET_TOOL_ID_CHARACTERS: Final = 64
+"""Characters of the id of a tool of a toolset: it is a part of names that are typed."""
 
 MAX_TOOLSET_TOOLS: Final = 200
 """Tools of one toolset: more than any model can hold in its context."""

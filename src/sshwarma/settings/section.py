@@ -9,7 +9,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from sshwarma.common.limits import MAX_NAME_CHARACTERS
 
-_NAME: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
+NAME_PATTERN: Final = re.compile(rf"[a-z][a-z0-9_-]{{0,{MAX_NAME_CHARACTERS - 1}}}")
+NAME_RULE: Final = (
+    "a lower-case letter, then lower-case letters, digits, - or _,"
+    f" at most {MAX_NAME_CHARACTERS} characters"
+)
+"""The form of a name, in words."""
 
 
 def check_table_name(value: str) -> str:
@@ -18,11 +23,8 @@ def check_table_name(value: str) -> str:
     Raises:
         ValueError: if it is not a name.
     """
-    if not _NAME.fullmatch(value):
-        raise ValueError(
-            "must be a lower-case letter, then lower-case letters, digits, - or _,"
-            f" at most {MAX_NAME_CHARACTERS} characters"
-        )
+    if not NAME_PATTERN.fullmatch(value):
+        raise ValueError(f"must be {NAME_RULE}")
     return value
 
 

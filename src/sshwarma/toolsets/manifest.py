@@ -25,28 +25,35 @@ from sshwarma.common.limits import (
     MAX_SERVER_VALUE_CHARACTERS,
     MAX_SERVER_VARIABLES,
     MAX_TITLE_CHARACTERS,
-    MAX_TOOLSET_ID_CHARACTERS,
     MAX_TOOLSET_OVERRIDES,
     MAX_TOOLSET_REQUIREMENTS,
     MAX_TOOLSET_SERVERS,
+    MAX_TOOLSET_TOOL_ID_CHARACTERS,
     MAX_TOOLSET_TOOLS,
     MAX_URL_CHARACTERS,
 )
 from sshwarma.common.validation_text import format_given
+from sshwarma.settings.section import NAME_PATTERN, NAME_RULE
 from sshwarma.toolsets.renderers import RendererName
 from sshwarma.workspaces.paths import find_unsafe_character
 
 MANIFEST_VERSION: Final = "1"
 
-ID_PATTERN: Final = re.compile(rf"[a-z0-9][a-z0-9_-]{{0,{MAX_TOOLSET_ID_CHARACTERS - 1}}}")
-"""Ids of toolsets, tools and servers: safe as names of folders, and typed without quotes."""
+TOOL_ID_PATTERN: Final = re.compile(
+    rf"[a-z0-9][a-z0-9_-]{{0,{MAX_TOOLSET_TOOL_ID_CHARACTERS - 1}}}"
+)
+TOOL_ID_RULE: Final = (
+    "a lower-case letter or a digit, then lower-case letters, digits, - or _,"
+    f" at most {MAX_TOOLSET_TOOL_ID_CHARACTERS} characters"
+)
+"""The form of the id of a tool, in words."""
 
 ENTRYPOINT_PATTERN: Final = re.compile(
     r"(?P<module>[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*)"
     r":(?P<function>[A-Za-z_][A-Za-z0-9_]*)"
 )
 MAX_ENTRYPOINT_CHARACTERS: Final = 255
-_TARGET_PATTERN: Final = re.compile(rf"(?:{ID_PATTERN.pattern}:)?[!-9;-~]{{1,128}}")
+_TARGET_PATTERN: Final = re.compile(rf"(?:{NAME_PATTERN.pattern}:)?[!-9;-~]{{1,128}}")
 _VERSION_PATTERN: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 _VARIABLE_PATTERN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _HEADER_PATTERN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
@@ -133,15 +140,13 @@ def _check_pins(pins: tuple[str, ...]) -> tuple[str, ...]:
     return pins
 
 
-Id: TypeAlias = Annotated[
-    str,
-    AfterValidator(
-        _match(
-            ID_PATTERN,
-            f"must have 1 to {MAX_TOOLSET_ID_CHARACTERS} of a-z, 0-9, - and _, and begin with a"
-            " letter or a digit",
-        )
-    ),
+NamespaceId: TypeAlias = Annotated[
+    str, AfterValidator(_match(NAME_PATTERN, f"must be {NAME_RULE}"))
+]
+"""The id of a toolset or of a server, each of which is a namespace."""
+
+ToolId: TypeAlias = Annotated[
+    str, AfterValidator(_match(TOOL_ID_PATTERN, f"must be {TOOL_ID_RULE}"))
 ]
 Title: TypeAlias = Annotated[
     str,
@@ -165,7 +170,7 @@ class ToolEntry(_ManifestPart):
     `renderer` is the older form of a renderer in `tool_overrides`, with its name as `type`.
     """
 
-    id: Id
+    id: ToolId
     entrypoint: Annotated[
         str,
         Field(max_length=MAX_ENTRYPOINT_CHARACTERS),
@@ -204,7 +209,7 @@ class ServerEntry(_ManifestPart):
     command and `streamable-http` for an address.
     """
 
-    id: Id
+    id: NamespaceId
     server_type: Literal["stdio", "sse", "streamable-http"] | None = None
     command: (
         Annotated[
@@ -258,7 +263,7 @@ class ToolsetManifest(_ManifestPart):
     """A whole manifest; `check_manifest` compares its parts with each other."""
 
     manifest_version: Annotated[str, BeforeValidator(_check_manifest_version)]
-    id: Id
+    id: NamespaceId
     name: Title
     version: Annotated[
         str,

@@ -148,7 +148,6 @@ class _Replacer:
         """Return `${VARIABLE}` for a value, with a name that nothing else has."""
         words = [re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") for name in names]
         base = "_".join(filter(None, words))[:100] or "VALUE"
-        base = f"_{base}" if base[0].isdecimal() else base
         name, number = base, 2
         while name in self._taken:
             name, number = f"{base}_{number}", number + 1
