@@ -13,9 +13,9 @@ import structlog
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.manifest import ToolsetManifest
-from sshwarma.toolsets.records import TREE_KEY
+from sshwarma.toolsets.records import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KEY, TREE_KEY
 from sshwarma.toolsets.servers import list_trusted
-from sshwarma.toolsets.upgrade import LINKED, Installed, Upgrade
+from sshwarma.toolsets.upgrade import Installed, Upgrade
 from sshwarma.world import things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
@@ -68,9 +68,9 @@ class LinkedToolsets:
             Invalid: if the folder cannot be used as it is.
         """
         space = await self._read_thing(tool.parent_id or "")
-        if space.metadata.get("source_type") != LINKED:
+        if space.metadata.get(SOURCE_TYPE_KEY) != LINKED:
             return False
-        source = (LINKED, str(space.metadata["source_ref"]))
+        source = (LINKED, str(space.metadata[SOURCE_REF_KEY]))
         try:
             bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(Path(source[1]))))
         except (Invalid, OSError) as error:

@@ -32,9 +32,20 @@ TREE_KEY: Final = "tree"
 """Key of the metadata of a toolset and its tools: the hash of its files, which names their
 folder."""
 
-
 PACKAGES_KEY: Final = "packages"
 """Key of the metadata of a toolset: the packages that it requires, locked for uv; "" if none."""
+
+SOURCE_TYPE_KEY: Final = "source_type"
+"""Key of the metadata of a toolset: the kind of its source, ZIP or LINKED."""
+
+SOURCE_REF_KEY: Final = "source_ref"
+"""Key of the metadata of a toolset: which source it is, of that kind."""
+
+ZIP: Final = "zip"
+"""Kind of the source of a toolset that came as an archive."""
+
+LINKED: Final = "local"
+"""Kind of the source of a toolset in a folder of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +165,8 @@ def install_toolset(
         "title": manifest.name,
         "version": manifest.version,
         "manifest_version": manifest.manifest_version,
-        "source_type": source[0],
-        "source_ref": source[1],
+        SOURCE_TYPE_KEY: source[0],
+        SOURCE_REF_KEY: source[1],
         "installed_at": format_iso(tx.now),
     }
     space = things.update_thing(tx, known.id, description=manifest.description, metadata=metadata)

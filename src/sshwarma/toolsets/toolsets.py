@@ -29,6 +29,7 @@ from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.notices import tell_rooms
 from sshwarma.toolsets.packages import PACKAGES_PATH
 from sshwarma.toolsets.records import (
+    LINKED,
     PACKAGES_KEY,
     TREE_KEY,
     check_bundle_id,
@@ -46,7 +47,7 @@ from sshwarma.toolsets.servers import (
 )
 from sshwarma.toolsets.stored_contents import storing_contents
 from sshwarma.toolsets.toolset_folders import Installation, ToolsetFolders
-from sshwarma.toolsets.upgrade import LINKED, Installed, Upgrade, compare, read_present
+from sshwarma.toolsets.upgrade import Installed, Upgrade, compare, read_present
 from sshwarma.toolsets.worker_process import (
     TOOLSET_PATH,
     ToolsetCode,

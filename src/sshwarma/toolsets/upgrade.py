@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
-from sshwarma.toolsets.records import TREE_KEY, check_toolset_id, is_toolset, read_files
+from sshwarma.toolsets.records import (
+    LINKED,
+    SOURCE_REF_KEY,
+    SOURCE_TYPE_KEY,
+    TREE_KEY,
+    check_toolset_id,
+    is_toolset,
+    read_files,
+)
 from sshwarma.world import things
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
-
-LINKED: Final = "local"
-"""Source of a toolset in a folder of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +125,7 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
     added = tuple(sorted(after.tools.keys() - before.tools.keys()))
     rooms = find_rooms_with(conn, before.tool_ids) if added else set()
     old, new = (one.space.metadata if one.space else {} for one in (before, after))
-    was_linked = old.get("source_type") == LINKED != new.get("source_type")
+    was_linked = old.get(SOURCE_TYPE_KEY) == LINKED != new.get(SOURCE_TYPE_KEY)
     return Upgrade(
         str(old.get("version", "")) or "?",
         added,
@@ -132,7 +137,7 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
                 if before.tools[name] != after.tools[name]
             )
         ),
-        str(old.get("source_ref", "")) if was_linked else "",
+        str(old.get(SOURCE_REF_KEY, "")) if was_linked else "",
         frozenset(rooms - find_rooms_with(conn, [before.space.id])),
         old.get(TREE_KEY) == new.get(TREE_KEY),
     )

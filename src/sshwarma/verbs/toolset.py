@@ -173,7 +173,7 @@ async def import_toolset(
     if caller.call_stack is not None and allowed != Allowed():
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
     data, where = await _read_archive(caller, archive, encoded=encoded)
-    done = await services_of(caller).toolsets.install(caller, data, ("zip", where), allowed)
+    done = await services_of(caller).toolsets.install(caller, data, (records.ZIP, where), allowed)
     return await describe_import(caller, done)
 
 
@@ -357,7 +357,7 @@ def _describe(conn: Connection, space: Thing) -> ToolsetItem:
         space.description or "",
         space.enabled,
         str(meta.get("installed_at", "")),
-        f"{meta.get('source_type', '')}, {meta.get('source_ref', '')}",
+        f"{meta.get(records.SOURCE_TYPE_KEY, '')}, {meta.get(records.SOURCE_REF_KEY, '')}",
         len(things.read_children(conn, space.id, "tool")),
     )
 
