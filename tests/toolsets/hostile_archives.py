@@ -14,7 +14,7 @@ from toolsets.archives import FOLDER, LINK, TOP, Archive, Entry, deflate, make
 def names() -> Iterator[tuple[str, bytes, str]]:
     """What is wrong with a name, the name, and words of its refusal."""
     for name in (b"../x", b"a/../../x", b"a/..", b"..", b"a/../b"):
-        yield f"name {name!r}", name, "must not leave"
+        yield f"name {name!r}", name, "must not leave the toolset (..)"
     for name in (b"/etc/x", b"//etc/x", b"~/x", b"~root/x"):
         yield f"name {name!r}", name, "must be relative"
     for name in (b"a\\b", b"..\\x", b"\\\\host\\x", b"a/b\\..\\c"):

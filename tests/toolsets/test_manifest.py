@@ -123,7 +123,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("tool_overrides.0.renderer", "pdf", "renderer: choose one of: code, document, html, frame"),
     ("tool_overrides.0.renderer_config", "x", "renderer_config: must be an object"),
     ("tool_overrides.0.renderer_config.url", "x", "renderer_config.url: unknown field"),
-    ("tool_overrides.0.renderer_config.artifact", "../x", "artifact: must not leave"),
+    ("tool_overrides.0.renderer_config.artifact", "../x", "artifact: must not leave the toolset"),
     ("tool_overrides.0.renderer_config.artifact", "/x", "artifact: must be relative"),
     ("tool_overrides.0.renderer_config.artifact", "C:/x", "artifact: must not contain a colon"),
     ("tool_overrides.0.renderer_config.artifact", "$args.x", "artifact: must be the path"),

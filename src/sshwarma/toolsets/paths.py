@@ -14,7 +14,7 @@ def find_bundle_path_problem(path: str) -> str:
         return "must not contain a colon, which names a drive or a stream"
     parts = path.split("/")
     if ".." in parts:
-        return "must not leave the bundle (..)"
+        return "must not leave the toolset (..)"
     if len(parts) > MAX_BUNDLE_PATH_DEPTH:
         return f"must have at most {MAX_BUNDLE_PATH_DEPTH} names (got {len(parts)})"
     return find_path_problem(path)
