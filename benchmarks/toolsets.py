@@ -177,7 +177,7 @@ async def measure_import(top: Path) -> None:
             room_id=LOBBY_ID, door="ssh",
         )  # fmt: skip
         archive = make_archive(IMPORTED_FILES)
-        seconds = await timed(lambda: app.services.toolsets.install(caller, archive, ("zip", "")))
+        seconds = await timed(lambda: app.services.toolsets.install(caller, archive))
         print(f"import of {IMPORTED_FILES} files  {seconds * 1000:.0f} ms")
     finally:
         await app.stop()

@@ -32,7 +32,7 @@ async def test_import_that_waits_for_own_programs_holds_up_nobody(
     async with contextlib.AsyncExitStack() as own:
         for _ in range(MAX_SANDBOXES_PER_PERSON):
             await own.enter_async_context(host.take_share(SandboxUser(alice.id)))
-        installing = asyncio.create_task(toolsets.install(waiting, pack(kit("kita")), ("zip", "x")))
+        installing = asyncio.create_task(toolsets.install(waiting, pack(kit("kita"))))
         try:
             await asyncio.wait_for(waits.wait(), 30)
             switching = toolsets.switch(bob.caller, space, is_enabled=False)

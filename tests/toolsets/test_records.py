@@ -19,6 +19,7 @@ from sshwarma.toolsets.bundle import hash_files, read_bundle
 from sshwarma.toolsets.manifest_reading import check_manifest
 from sshwarma.toolsets.rendered_results import add_render_plan
 from sshwarma.toolsets.servers import read_servers
+from sshwarma.toolsets.stored_keys import ZIP, Source
 from sshwarma.world import overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, Invalid
@@ -60,7 +61,7 @@ class Kit:
         def work(tx: Change) -> None:
             space = records.install_toolset(
                 tx, bundle, tools, tree=hash_files(bundle.hashes), packages="",
-                source=("zip", ""), by=self.owner.id,
+                source=Source(ZIP, "", self.owner.id, "exec"),
             )  # fmt: skip
             for settings, shown in read_servers(bundle.manifest):
                 server_records.declare_bundled(tx, settings, space, dict(shown), self.owner.id)
@@ -185,7 +186,7 @@ async def test_id_that_is_taken_is_named_with_field_and_line(world: World, taken
 
     def work(tx: Change) -> None:
         records.install_toolset(
-            tx, bundle, [], tree="", packages="", source=("zip", ""), by="system"
+            tx, bundle, [], tree="", packages="", source=Source(ZIP, "", "system", "exec")
         )
 
     with pytest.raises((Invalid, Conflict), match=rf"toolset.yaml: id: .*{taken}.* \(line 3\)\."):
@@ -205,7 +206,7 @@ async def test_server_whose_name_is_taken_is_named_with_its_line(
 
     def work(tx: Change) -> None:
         space = records.install_toolset(
-            tx, bundle, [], tree="", packages="", source=("zip", ""), by=alice.id
+            tx, bundle, [], tree="", packages="", source=Source(ZIP, "", alice.id, "exec")
         )
         known = read_servers(bundle.manifest)
         servers.declare(tx, space, known, alice.id, bundle.describe_problem)

@@ -91,7 +91,7 @@ async def test_servers_are_connected_as_what_is_stored_says(
     def stop(change: Callable[[], Coroutine[Any, Any, Any]]) -> Coroutine[Any, Any, None]:
         return stop_after_commit(world, monkeypatch, change)
 
-    await stop(lambda: toolsets.install(alice.caller, pack(kit("kita")), ("zip", "x")))
+    await stop(lambda: toolsets.install(alice.caller, pack(kit("kita"))))
     space = await find_kit(world)
     assert space is not None and servers.applied == [space.id]
     await stop(lambda: toolsets.switch(alice.caller, space, is_enabled=False))

@@ -7,6 +7,7 @@ import pytest
 from sshwarma.toolsets.archive import read_archive
 from sshwarma.toolsets.bundle import hash_files, read_bundle
 from sshwarma.toolsets.records import ToolInfo, install_toolset
+from sshwarma.toolsets.stored_keys import ZIP, Source
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.things import Thing
@@ -26,7 +27,7 @@ async def install(world: World, owner: Someone, version: str) -> Thing:
     tree = hash_files(bundle.hashes)
     await world.change(
         lambda tx: install_toolset(
-            tx, bundle, tools, tree=tree, packages="", source=("zip", ""), by=owner.agent.id
+            tx, bundle, tools, tree=tree, packages="", source=Source(ZIP, "", owner.id, "exec")
         )
     )
     tool = await world.store.read(lambda conn: things.find_by_qualified_name(conn, "kit:fail"))

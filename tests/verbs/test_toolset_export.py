@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from sshwarma.toolsets import records
 from sshwarma.toolsets.bundle import hash_files, read_bundle
+from sshwarma.toolsets.stored_keys import ZIP, Source
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.toolset import export_toolset
 from sshwarma.verbs.toolset_exported import ToolsetData, ToolsetVariable
@@ -31,8 +32,8 @@ async def test_export_names_the_variables_that_must_be_set(world: World, alice: 
 
     def work(tx: Change) -> None:
         records.install_toolset(
-            tx, bundle, [], tree=hash_files(bundle.hashes), packages="", source=("zip", ""),
-            by=alice.id,
+            tx, bundle, [], tree=hash_files(bundle.hashes), packages="",
+            source=Source(ZIP, "", alice.id, "exec"),
         )  # fmt: skip
 
     await world.change(work)

@@ -13,8 +13,16 @@ import structlog
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.manifest import ToolsetManifest
-from sshwarma.toolsets.records import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KEY, TREE_KEY
 from sshwarma.toolsets.servers import list_trusted
+from sshwarma.toolsets.stored_keys import (
+    INSTALLED_BY_KEY,
+    INSTALLED_OVER_KEY,
+    LINKED,
+    SOURCE_REF_KEY,
+    SOURCE_TYPE_KEY,
+    TREE_KEY,
+    Source,
+)
 from sshwarma.toolsets.upgrade import Installed, Upgrade
 from sshwarma.world import things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
@@ -33,9 +41,7 @@ Changing: TypeAlias = Callable[
 """Carries out a change, which returns the toolset and what is different."""
 
 
-Installing: TypeAlias = Callable[
-    [Caller, Bundle, tuple[str, str], Changing, Thing], Awaitable[Installed]
-]
+Installing: TypeAlias = Callable[[Caller, Bundle, Source, Changing, Thing], Awaitable[Installed]]
 
 
 class LinkedToolsets:
@@ -70,9 +76,17 @@ class LinkedToolsets:
         space = await self._read_thing(tool.parent_id or "")
         if space.metadata.get(SOURCE_TYPE_KEY) != LINKED:
             return False
-        source = (LINKED, str(space.metadata[SOURCE_REF_KEY]))
+        meta = space.metadata
+        folder = str(meta[SOURCE_REF_KEY])
+        # Of who has linked it: a call of a tool, by anybody, brings no other toolset.
+        source = Source(
+            LINKED,
+            folder,
+            str(meta.get(INSTALLED_BY_KEY) or caller.agent.id),
+            str(meta.get(INSTALLED_OVER_KEY, "")),
+        )
         try:
-            bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(Path(source[1]))))
+            bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(Path(folder))))
         except (Invalid, OSError) as error:
             reason = str(error) if isinstance(error, Invalid) else f"{error.strerror}."
             raise Invalid(f"The folder of {space.label} cannot be used: {reason}") from error

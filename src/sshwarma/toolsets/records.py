@@ -17,6 +17,16 @@ from sshwarma.toolsets.bundle import Bundle, BundleFile
 from sshwarma.toolsets.manifest import ToolsetManifest
 from sshwarma.toolsets.manifest_errors import naming_place
 from sshwarma.toolsets.manifest_reading import EffectiveOverride, list_overrides
+from sshwarma.toolsets.stored_keys import (
+    INSTALLED_BY_KEY,
+    INSTALLED_OVER_KEY,
+    PACKAGES_KEY,
+    SOURCE_REF_KEY,
+    SOURCE_TYPE_KEY,
+    TREE_KEY,
+    ZIP,
+    Source,
+)
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, unknown_name_error
@@ -27,25 +37,6 @@ from sshwarma.world.things import Thing
 
 TOOLSET_PROVIDER: Final = "toolset"
 """The provider name in the metadata of a tool of a toolset."""
-
-TREE_KEY: Final = "tree"
-"""Key of the metadata of a toolset and its tools: the hash of its files, which names their
-folder."""
-
-PACKAGES_KEY: Final = "packages"
-"""Key of the metadata of a toolset: the packages that it requires, locked for uv; "" if none."""
-
-SOURCE_TYPE_KEY: Final = "source_type"
-"""Key of the metadata of a toolset: the kind of its source, ZIP or LINKED."""
-
-SOURCE_REF_KEY: Final = "source_ref"
-"""Key of the metadata of a toolset: which source it is, of that kind."""
-
-ZIP: Final = "zip"
-"""Kind of the source of a toolset that came as an archive."""
-
-LINKED: Final = "local"
-"""Kind of the source of a toolset in a folder of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +127,11 @@ def install_toolset(
     *,
     tree: str,
     packages: str,
-    source: tuple[str, str],
-    by: str,
+    source: Source,
 ) -> Thing:
     """Install a toolset, or upgrade the one of its id; return its namespace.
+
+    The same files of the same source change nothing: only what differs is written.
 
     On an upgrade, a field of an override that the manifest before had set to its present value
     follows the new manifest, and one that differs is a decision of people and stays. Tools that are
@@ -153,27 +145,57 @@ def install_toolset(
     is_new = known is None or known.deleted_at is not None
     if is_new:
         with naming_place(bundle.describe_problem, "id"):
-            known = namespaces.create_namespace(tx, manifest.id, by, manifest.description)
+            known = namespaces.create_namespace(tx, manifest.id, source.by, manifest.description)
     assert known is not None  # noqa: S101 - for mypy
     before = {} if is_new else _read_overrides_before(known)
-    metadata = {
+    if not is_new and _is_stored(known, tree, source):
+        metadata = {**known.metadata, PACKAGES_KEY: packages}
+        space = _change_thing(tx, known, known.description, metadata)
+    else:
+        metadata = _make_metadata(tx, known, manifest, source)
+        metadata |= {TREE_KEY: tree, PACKAGES_KEY: packages}
+        space = _change_thing(tx, known, manifest.description, metadata)
+    _store_files(tx, manifest.id, bundle.files)
+    _store_tools(tx, space, bundle, tools, source.by)
+    _store_overrides(tx, manifest, before)
+    return space
+
+
+def _is_stored(known: Thing, tree: str, source: Source) -> bool:
+    """Return whether an installed toolset has the same files from the same place.
+
+    The hash of the archive does not count: it may be packed again.
+    """
+    meta = known.metadata
+    is_same = source.kind == ZIP or meta.get(SOURCE_REF_KEY) == source.ref
+    return is_same and (meta.get(TREE_KEY), meta.get(SOURCE_TYPE_KEY)) == (tree, source.kind)
+
+
+def _make_metadata(
+    tx: Change, known: Thing, manifest: ToolsetManifest, source: Source
+) -> dict[str, Any]:
+    return {
         **known.metadata,
         BUNDLE_KEY: manifest.model_dump(mode="json", exclude_none=True),
-        TREE_KEY: tree,
-        PACKAGES_KEY: packages,
         "display_name": manifest.name,
         "title": manifest.name,
         "version": manifest.version,
         "manifest_version": manifest.manifest_version,
-        SOURCE_TYPE_KEY: source[0],
-        SOURCE_REF_KEY: source[1],
+        SOURCE_TYPE_KEY: source.kind,
+        SOURCE_REF_KEY: source.ref,
+        INSTALLED_BY_KEY: source.by,
+        INSTALLED_OVER_KEY: source.door,
         "installed_at": format_iso(tx.now),
     }
-    space = things.update_thing(tx, known.id, description=manifest.description, metadata=metadata)
-    _store_files(tx, manifest.id, bundle.files)
-    _store_tools(tx, space, bundle, tools, by)
-    _store_overrides(tx, manifest, before)
-    return space
+
+
+def _change_thing(
+    tx: Change, thing: Thing, description: str | None, metadata: dict[str, Any]
+) -> Thing:
+    """Store what a thing is, unless it is that already; return it."""
+    if (thing.description, thing.metadata) == (description, json.loads(json.dumps(metadata))):
+        return thing
+    return things.update_thing(tx, thing.id, description=description, metadata=metadata)
 
 
 def uninstall_toolset(tx: Change, space: Thing) -> None:
@@ -224,6 +246,9 @@ def merge_overrides(space: Thing, decided: Sequence[overrides.Override]) -> dict
 
 
 def _store_files(tx: Change, toolset_id: str, files: Sequence[BundleFile]) -> None:
+    wanted = [StoredFile(file.path, file.kind, file.sha256, file.size) for file in files]
+    if sorted(wanted, key=lambda file: file.path) == read_files(tx.conn, toolset_id):
+        return
     tx.conn.execute(delete(toolset_files).where(toolset_files.c.toolset_id == toolset_id))
     tx.conn.execute(
         insert(toolset_files),
@@ -264,7 +289,7 @@ def _store_tools(
                 description=text, metadata=metadata, created_by=by,
             )  # fmt: skip
         else:
-            things.update_thing(tx, tool.id, description=text, metadata=metadata)
+            _change_thing(tx, tool, text, metadata)
     for gone in known.values():
         overrides.clear_override(tx, gone)
         things.delete_thing(tx, gone)

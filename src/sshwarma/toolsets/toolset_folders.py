@@ -16,13 +16,8 @@ from sshwarma.common.finish import check_stop, run_in_thread
 from sshwarma.toolsets.bundle import hash_files
 from sshwarma.toolsets.kept_folders import KeptFolders
 from sshwarma.toolsets.packages import PACKAGES_PATH, Packages
-from sshwarma.toolsets.records import (
-    PACKAGES_KEY,
-    TREE_KEY,
-    StoredFile,
-    list_toolsets,
-    read_files,
-)
+from sshwarma.toolsets.records import StoredFile, list_toolsets, read_files
+from sshwarma.toolsets.stored_keys import PACKAGES_KEY, TREE_KEY
 from sshwarma.toolsets.worker_process import TOOLSET_PATH
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.world import things

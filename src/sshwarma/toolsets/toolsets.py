@@ -28,14 +28,7 @@ from sshwarma.toolsets.linked import Changing, LinkedToolsets, is_installed_agai
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.notices import tell_rooms
 from sshwarma.toolsets.packages import PACKAGES_PATH
-from sshwarma.toolsets.records import (
-    LINKED,
-    PACKAGES_KEY,
-    TREE_KEY,
-    check_bundle_id,
-    install_toolset,
-    uninstall_toolset,
-)
+from sshwarma.toolsets.records import check_bundle_id, install_toolset, uninstall_toolset
 from sshwarma.toolsets.rendered_results import add_render_plan
 from sshwarma.toolsets.running_calls import RunningCalls
 from sshwarma.toolsets.servers import (
@@ -46,6 +39,7 @@ from sshwarma.toolsets.servers import (
     read_servers,
 )
 from sshwarma.toolsets.stored_contents import storing_contents
+from sshwarma.toolsets.stored_keys import LINKED, PACKAGES_KEY, TREE_KEY, Source
 from sshwarma.toolsets.toolset_folders import Installation, ToolsetFolders
 from sshwarma.toolsets.upgrade import Installed, Upgrade, compare, read_present
 from sshwarma.toolsets.worker_process import (
@@ -118,7 +112,6 @@ class Toolsets(ToolProvider):
         self,
         caller: Caller,
         archive: bytes,
-        source: tuple[str, str],
         allowed: Allowed = Allowed(),  # noqa: B008 - it is frozen
     ) -> Installed:
         """Install the toolset of a ZIP file, or upgrade the one that has its id.
@@ -126,7 +119,6 @@ class Toolsets(ToolProvider):
         Args:
             caller: who installs it.
             archive: the file.
-            source: its kind, `zip` or `local`, and where it is from.
             allowed: what an owner has allowed it.
 
         Raises:
@@ -138,6 +130,8 @@ class Toolsets(ToolProvider):
         bundle = await asyncio.to_thread(lambda: read_bundle(read_archive(archive)))
         await check_trust(caller, bundle.manifest, allowed)
         change = self._change_as_allowed(caller, bundle, allowed)
+        by = caller.agent.id
+        source = await asyncio.to_thread(Source.of_archive, archive, by, caller.door)
         return await self._install(caller, bundle, source, change)
 
     async def link(self, caller: Caller, folder: Path, allowed: Allowed) -> Installed:
@@ -153,13 +147,14 @@ class Toolsets(ToolProvider):
         bundle = await asyncio.to_thread(lambda: read_bundle(read_folder(folder)))
         await check_trust(caller, bundle.manifest, allowed)
         change = self._change_as_allowed(caller, bundle, allowed)
-        return await self._install(caller, bundle, (LINKED, str(folder)), change)
+        source = Source(LINKED, str(folder), caller.agent.id, caller.door)
+        return await self._install(caller, bundle, source, change)
 
     async def _install(
         self,
         caller: Caller,
         bundle: Bundle,
-        source: tuple[str, str],
+        source: Source,
         change: Changing,
         seen: Thing | None = None,
     ) -> Installed:
@@ -175,11 +170,10 @@ class Toolsets(ToolProvider):
 
         def work(tx: Change) -> tuple[Thing, Upgrade]:
             before = read_present(tx.conn, manifest.id)
-            space = install_toolset(
-                tx, bundle, tools, tree=tree, packages=packages, source=source, by=caller.agent.id
-            )
-            self._servers.declare(tx, space, servers, caller.agent.id, bundle.describe_problem)
+            space = install_toolset(tx, bundle, tools, tree=tree, packages=packages, source=source)
             upgrade = compare(tx.conn, before, manifest.id)
+            if not upgrade.is_unchanged:
+                self._servers.declare(tx, space, servers, source.by, bundle.describe_problem)
             if seen is None:
                 text = upgrade.describe(space.label, version)
                 tell_rooms(tx, caller, space, text, upgrade.rooms_before)
@@ -206,7 +200,8 @@ class Toolsets(ToolProvider):
                         """Store it, and connect its servers."""
                         space, upgrade = await change(work)
                         stored.are_used = True
-                        await self._servers.apply(space.id)
+                        if not upgrade.is_unchanged:
+                            await self._servers.apply(space.id)
                         return upgrade
 
                     upgrade = await finish(store())

@@ -10,15 +10,8 @@ from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
-from sshwarma.toolsets.records import (
-    LINKED,
-    SOURCE_REF_KEY,
-    SOURCE_TYPE_KEY,
-    TREE_KEY,
-    check_toolset_id,
-    is_toolset,
-    read_files,
-)
+from sshwarma.toolsets.records import check_toolset_id, is_toolset, read_files
+from sshwarma.toolsets.stored_keys import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KEY, TREE_KEY
 from sshwarma.world import things
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.schema import things as things_table
@@ -36,7 +29,7 @@ class Upgrade:
         changed: names of tools with another definition, or another module.
         ended_link: the folder that the toolset was linked to before; "" if none.
         rooms: ids of rooms that have equipped single tools of it, and so not the new ones.
-        is_unchanged: whether every file is as before.
+        is_unchanged: whether all is as before, and nothing of it was stored.
         rooms_before: ids of rooms that had it equipped when it was uninstalled; none otherwise.
     """
 
@@ -139,7 +132,7 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
         ),
         str(old.get(SOURCE_REF_KEY, "")) if was_linked else "",
         frozenset(rooms - find_rooms_with(conn, [before.space.id])),
-        old.get(TREE_KEY) == new.get(TREE_KEY),
+        old == new and before.tools == after.tools,
     )
 
 

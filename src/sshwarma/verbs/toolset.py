@@ -18,6 +18,12 @@ from sshwarma.toolsets.archive import MANIFEST_PATH, check_archive_size
 from sshwarma.toolsets.export import write_archive
 from sshwarma.toolsets.manifest_reading import check_manifest
 from sshwarma.toolsets.servers import Allowed
+from sshwarma.toolsets.stored_keys import (
+    INSTALLED_BY_KEY,
+    INSTALLED_OVER_KEY,
+    SOURCE_REF_KEY,
+    SOURCE_TYPE_KEY,
+)
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.registry import group
@@ -26,6 +32,7 @@ from sshwarma.verbs.toolset_exported import ToolsetData, ToolsetVariable, descri
 from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
 from sshwarma.verbs.toolset_rooms import join_rooms, list_known_rooms
 from sshwarma.verbs.toolset_views import (
+    DOOR_NAMES,
     ToolsetDetails,
     ToolsetFile,
     ToolsetItem,
@@ -38,7 +45,6 @@ from sshwarma.world import overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.caller import Caller
-from sshwarma.world.doors import PEOPLE_DOORS
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.errors import Forbidden, Invalid, empty_error
 from sshwarma.world.reader import TextByReader, next_call
@@ -78,7 +84,7 @@ async def list_toolsets(caller: Caller) -> ToolsetList:
     """List the installed toolsets."""
 
     def read(conn: Connection) -> tuple[ToolsetItem, ...]:
-        return tuple(_describe(conn, one) for one in records.list_toolsets(conn))
+        return tuple(_describe(caller, conn, one) for one in records.list_toolsets(conn))
 
     return ToolsetList(await caller.world.store.read(read), _describe_obstacle(caller))
 
@@ -129,7 +135,7 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
         required = tuple(space.metadata[BUNDLE_KEY].get("requirements", ()))
         obstacle = _describe_obstacle(caller)
         return ToolsetDetails(
-            _describe(conn, space), tuple(tools), files, servers, required, obstacle
+            _describe(caller, conn, space), tuple(tools), files, servers, required, obstacle
         )
 
     return await caller.world.store.read(read)
@@ -172,8 +178,8 @@ async def import_toolset(
     allowed = Allowed(network, packages)
     if caller.call_stack is not None and allowed != Allowed():
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
-    data, where = await _read_archive(caller, archive, encoded=encoded)
-    done = await services_of(caller).toolsets.install(caller, data, (records.ZIP, where), allowed)
+    data = await _read_archive(caller, archive, encoded=encoded)
+    done = await services_of(caller).toolsets.install(caller, data, allowed)
     return await describe_import(caller, done)
 
 
@@ -297,8 +303,8 @@ async def uninstall_toolset(
     return Confirmation(f"Uninstalled {space.label} with {format_count(len(tools), 'tool')}.{was}")
 
 
-async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -> tuple[bytes, str]:
-    """Return the bytes of an archive that comes with a request, and where it is from.
+async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -> bytes:
+    """Return the bytes of an archive that comes with a request.
 
     Raises:
         Invalid: if it is missing, too large or not in base64.
@@ -307,16 +313,15 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
         if archive is not None or encoded:
             raise Invalid("archive: must not be given with piped input.")
         check_archive_size(caller.upload.size)
-        where = "a pipe" if caller.door in PEOPLE_DOORS else "a request"
         # It is not stored: a refused one would stay until contents without a use are deleted.
-        return await asyncio.to_thread(caller.upload.read), where
+        return await asyncio.to_thread(caller.upload.read)
     if archive is None:
         raise empty_error("archive", hint=_hint_at_pipe("FILE.zip"))
     if not encoded:
         named = archive if _FILE_NAME.fullmatch(archive) else "FILE.zip"
         raise Invalid("archive: must come by a pipe, or in base64.", hint=_hint_at_pipe(named))
     try:
-        return base64.b64decode(archive, validate=True), "a request"
+        return base64.b64decode(archive, validate=True)
     except binascii.Error as error:
         raise Invalid(f"archive: is not valid base64: {error}.") from error
 
@@ -348,8 +353,9 @@ async def _switch(caller: Caller, name: str, *, is_enabled: bool) -> Confirmatio
     return Confirmation(f"{done.capitalize()} {space.label}.")
 
 
-def _describe(conn: Connection, space: Thing) -> ToolsetItem:
+def _describe(caller: Caller, conn: Connection, space: Thing) -> ToolsetItem:
     meta = space.metadata
+    by = meta.get(INSTALLED_BY_KEY)
     return ToolsetItem(
         space.label,
         str(meta.get("display_name", space.name)),
@@ -357,7 +363,9 @@ def _describe(conn: Connection, space: Thing) -> ToolsetItem:
         space.description or "",
         space.enabled,
         str(meta.get("installed_at", "")),
-        f"{meta.get(records.SOURCE_TYPE_KEY, '')}, {meta.get(records.SOURCE_REF_KEY, '')}",
+        "" if by is None else caller.world.agents.name_of(str(by)),
+        DOOR_NAMES.get(str(meta.get(INSTALLED_OVER_KEY)), ""),
+        f"{meta.get(SOURCE_TYPE_KEY, '')}, {meta.get(SOURCE_REF_KEY, '')}",
         len(things.read_children(conn, space.id, "tool")),
     )
 

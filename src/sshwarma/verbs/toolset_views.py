@@ -14,12 +14,18 @@ MAX_SHOWN_FILES: Final = 20
 """Files of a toolset that a terminal shows."""
 
 
+DOOR_NAMES: Final = {"ssh": "ssh", "exec": "ssh", "mcp": "MCP", "web": "HTTP"}
+"""Names for people of the doors through which toolsets come; those of tools have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolsetItem:
     """An installed toolset.
 
     Attributes:
-        source: where it is from, such as `zip`.
+        installed_by: who has brought this version; "" if that is not known.
+        installed_over: `ssh`, `MCP` or `HTTP`; "" for a tool, or if it is not known.
+        source: `zip, sha256:` and the hash of the archive, or `local, ` and the folder.
         tools: how many tools it has.
     """
 
@@ -29,6 +35,8 @@ class ToolsetItem:
     description: str
     enabled: bool
     installed_at: str
+    installed_by: str
+    installed_over: str
     source: str
     tools: int
 
@@ -113,7 +121,10 @@ def draw_toolset_details(result: ToolsetDetails) -> Block:
     ]
     if item.description:
         lines.append(line(f"  {item.description}"))
-    lines.append(line(("dim", f"  installed {installed_at} UTC from {item.source}")))
+    by = f" by {item.installed_by}" if item.installed_by else ""
+    over = f" over {item.installed_over}" if item.installed_over else ""
+    lines.append(line(("dim", f"  installed {installed_at} UTC{by}{over}")))
+    lines.append(line(("dim", f"  from {item.source}"), hang=4))
     rows = [
         (
             ("name", f"  {tool.id}"),

@@ -1,0 +1,82 @@
+"""Imports of a toolset one after another: what each stores, and what it says."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.driver import Person, Server
+from support.driver.fixtures import serving
+from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import kit, pack
+from support.waiting import wait_until
+
+PROGRAM = Path(__file__).parents[1] / "support" / "programs" / "bundled_server.py"
+
+pytestmark = needs_bubblewrap
+
+
+@pytest.fixture(scope="module")
+def house() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"), role="owner")
+    one.does(f"create {name('bench')}")
+    yield one
+    one.hang_up()
+
+
+def stored(house: Server) -> list[Any]:
+    """All that is stored of toolsets, and of what belongs to them."""
+    queries = (
+        "SELECT * FROM things WHERE kind IN ('toolset', 'tool', 'mcp') ORDER BY id",
+        "SELECT * FROM toolset_files ORDER BY path",
+        "SELECT * FROM tool_overrides ORDER BY id",
+    )
+    with closing(sqlite3.connect(house.data_dir / "world.db")) as database:
+        return [database.execute(query).fetchall() for query in queries]
+
+
+def test_unchanged_import_changes_nothing_that_is_stored(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    bob, kit_id, server = house.person(name("bob"), role="owner"), name("kit"), name("srv")
+    files = kit(kit_id, functions=("ask",)) | {"server.py": PROGRAM.read_text()}
+    files["toolset.yaml"] += (
+        "tool_overrides: [{tool_id: ask, name_override: Ask Away}]\n"
+        f"mcp_servers: [{{id: {server}, command: python3, args: [-u, /ts/server.py]}}]\n"
+    )
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    wait_until(lambda: ann.json(f"toolset show {kit_id}")["servers"][0]["state"] == "up")
+    ann.does(f"namespace set {kit_id} description For asking")
+    before = stored(house)
+    for archive in (pack(files), pack(files, "other-folder/")):
+        assert "is unchanged" in bob.run("toolset import", archive, "-T").out
+    assert stored(house) == before
+    bob.hang_up()
+
+
+def test_details_say_which_archive_it_was_and_who_brought_it(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("kit")
+    archive = pack(kit(kit_id, functions=("ask",)))
+    assert ann.run("toolset import", archive, "-T").status == 0
+    source = f"sha256:{hashlib.sha256(archive).hexdigest()}"
+    shown = ann.json(f"toolset show {kit_id}")["toolset"]
+    assert shown["source"] == f"zip, {source}"
+    assert (shown["installed_by"], shown["installed_over"]) == (ann.name, "ssh")
+    drawn = ann.does(f"toolset show {kit_id}")
+    assert f" UTC by {ann.name} over ssh\n  from zip, {source}\n" in drawn
+    said = ann.does(f"sql SELECT source_type, source_ref FROM toolsets WHERE id = '{kit_id}'")
+    assert source in said
