@@ -80,3 +80,24 @@ def test_details_say_which_archive_it_was_and_who_brought_it(
     assert f" UTC by {ann.name} over ssh\n  from zip, {source}\n" in drawn
     said = ann.does(f"sql SELECT source_type, source_ref FROM toolsets WHERE id = '{kit_id}'")
     assert source in said
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said", "told"),
+    [
+        ("1.9", "1.10", "Upgraded {} from 1.9 to 1.10", "upgraded the toolset {} to"),
+        ("2.0", "1.5", "Downgraded {} from 2.0 to 1.5", "downgraded the toolset {} to"),
+        ("1.0-b", "1.0-a", "Replaced {} 1.0-b by 1.0-a", "replaced the toolset {} by"),
+    ],
+)
+def test_import_says_whether_the_version_is_later(
+    ann: Person, name: Callable[[str], str], before: str, after: str, said: str, told: str
+) -> None:
+    kit_id = name("kit")
+    old, new = (pack(kit(kit_id, version, functions=("ask",))) for version in (before, after))
+    assert ann.run("toolset import", old, "-T").status == 0
+    assert ann.run("toolset import", new, "-T").out == f"{said.format(kit_id)}: Kit, 1 tool.\n"
+    room = f"{told.format(kit_id)} {after} (before: {before})"
+    assert room in " ".join(ann.does("history").split())
+    assert ann.run("toolset import --json", old, "-T").status == 0
+    assert ann.run("toolset import --json", new, "-T").json["how"] == told.split()[0]

@@ -218,8 +218,10 @@ def test_import_of_the_same_file_says_that_nothing_is_different(
     assert f"imported the toolset {kit_id} 1.0 again, unchanged" in ann.does("history")
     assert ann.run("toolset import --json", archive, "-T").json["how"] == "unchanged"
     changed = written(kit_id, code.replace("Ask", "Asks"), "ask")
-    said = f"Upgraded {kit_id}, still 1.0: Kit, 1 tool.\nChanged: ask.\n"
+    said = f"Replaced {kit_id}, still 1.0: Kit, 1 tool.\nChanged: ask.\n"
     assert ann.run("toolset import", changed, "-T").out == said
+    room = f"replaced the toolset {kit_id}, still 1.0 (changed: ask)"
+    assert room in " ".join(ann.does("history").split())
 
 
 def test_uninstall_and_a_later_import_name_the_rooms_that_had_it(

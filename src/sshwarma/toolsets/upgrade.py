@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, select
 
@@ -12,10 +12,16 @@ from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.toolsets.records import check_toolset_id, is_toolset, read_files
 from sshwarma.toolsets.stored_keys import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KEY, TREE_KEY
+from sshwarma.toolsets.versions import compare_versions
 from sshwarma.world import things
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
+
+UpgradeKind: TypeAlias = Literal["installed", "upgraded", "downgraded", "replaced", "unchanged"]
+"""What an import did: `replaced` where the versions do not say which is the later one."""
+
+_KINDS: Final[dict[int | None, UpgradeKind]] = {1: "upgraded", -1: "downgraded"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +53,31 @@ class Upgrade:
         """Whether there was no such toolset."""
         return not self.version_before
 
+    def name_kind(self, version: str) -> UpgradeKind:
+        """Return what the import of a version did."""
+        if self.is_new:
+            return "installed"
+        if self.is_unchanged:
+            return "unchanged"
+        return _KINDS.get(compare_versions(self.version_before, version), "replaced")
+
     def describe(self, label: str, version: str) -> str:
         """Describe it for rooms, as what somebody did."""
-        if self.is_new:
+        kind = self.name_kind(version)
+        if kind == "installed":
             return f"installed the toolset {label} {version}"
-        if self.is_unchanged:
+        if kind == "unchanged":
             return f"imported the toolset {label} {version} again, unchanged"
-        kinds = (
-            ("before", (self.version_before,)),
+        known = (
+            ("before", (self.version_before,) if self.version_before != version else ()),
             ("new", self.added),
             ("gone", self.removed),
             ("changed", self.changed),
         )
-        facts = [f"{kind}: {join_names(names)}" for kind, names in kinds if names]
-        return f"upgraded the toolset {label} to {version} ({'; '.join(facts)})"
+        facts = "; ".join(f"{fact}: {join_names(names)}" for fact, names in known if names)
+        to = "by" if kind == "replaced" else "to"
+        now = f", still {version}" if version == self.version_before else f" {to} {version}"
+        return f"{kind} the toolset {label}{now}{f' ({facts})' if facts else ''}"
 
 
 def join_names(names: Sequence[str]) -> str:

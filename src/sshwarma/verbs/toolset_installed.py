@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.toolsets.upgrade import Installed, join_names
+from sshwarma.toolsets.upgrade import Installed, UpgradeKind, join_names
 from sshwarma.verbs.toolset_rooms import join_rooms, list_known_rooms
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world.caller import Caller
 from sshwarma.world.reader import Reader
-
-ImportKind: TypeAlias = Literal["installed", "upgraded", "linked", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +21,8 @@ class ToolsetInstalled:
         tools: how many tools it has.
         servers: how many MCP servers it has.
         is_new: whether it took the place of no version before.
-        how: what was done; `unchanged` if every file is as before.
+        how: what was done; `replaced` if the versions do not say which is the later one,
+            `unchanged` if all is as before.
         version_before: that it took the place of; "" if it is new.
         added: names of tools that the version before did not have.
         removed: names of tools that are gone.
@@ -42,7 +41,7 @@ class ToolsetInstalled:
     tools: int
     servers: int
     is_new: bool
-    how: ImportKind
+    how: UpgradeKind | Literal["linked"]
     version_before: str
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -60,9 +59,6 @@ async def describe_import(
 ) -> ToolsetInstalled:
     """Return the result of an import, or of a link, for who made it."""
     upgrade = done.upgrade
-    how: ImportKind = "linked" if is_link else "installed" if upgrade.is_new else "upgraded"
-    if upgrade.is_unchanged and not is_link:
-        how = "unchanged"
     return ToolsetInstalled(
         done.id,
         done.name,
@@ -70,7 +66,7 @@ async def describe_import(
         done.tools,
         done.servers,
         upgrade.is_new,
-        how,
+        "linked" if is_link else upgrade.name_kind(done.version),
         upgrade.version_before,
         upgrade.added,
         upgrade.removed,
@@ -89,15 +85,7 @@ def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
     """Draw what was installed, what differs, and the warnings."""
     servers = f", {format_count(result.servers, 'MCP server')}" if result.servers else ""
     tools = format_count(result.tools, "tool")
-    version = f" {result.version}"
-    if result.version == result.version_before:
-        version = f", still{version}"
-    elif not result.is_new:
-        version = f" from {result.version_before} to{version}"
-    done = f"{result.how.capitalize()} {result.id}{version}"
-    if result.how == "unchanged":
-        done = f"{result.id} {result.version} is unchanged"
-    lines: list[Line] = [line(f"{done}: {result.name}, {tools}{servers}.")]
+    lines: list[Line] = [line(f"{_name_change(result)}: {result.name}, {tools}{servers}.")]
     kinds = (("New", result.added), ("Gone", result.removed), ("Changed", result.changed))
     lines += [line(f"{kind}: {join_names(names)}.", hang=2) for kind, names in kinds if names]
     if result.unequipped_here or result.unequipped_elsewhere:
@@ -113,6 +101,23 @@ def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
         lines.append(line(("warn", f"It is not linked to {result.ended_link} any more.")))
     lines += [line(("warn", f"Warning: {one}"), hang=2) for one in result.warnings]
     return block(*lines)
+
+
+def _name_change(result: ToolsetInstalled) -> str:
+    """Return what was done, with the versions."""
+    now, before = result.version, result.version_before
+    if result.how == "unchanged":
+        return f"{result.id} {now} is unchanged"
+    done = f"{result.how.capitalize()} {result.id}"
+    if result.is_new:
+        return f"{done} {now}"
+    if now == before:
+        return f"{done}, still {now}"
+    return (
+        f"{done} {before} by {now}"
+        if result.how == "replaced"
+        else f"{done} from {before} to {now}"
+    )
 
 
 def _draw_unequipped(result: ToolsetInstalled, reader: Reader) -> list[Line]:
