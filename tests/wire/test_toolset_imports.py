@@ -101,3 +101,57 @@ def test_import_says_whether_the_version_is_later(
     assert room in " ".join(ann.does("history").split())
     assert ann.run("toolset import --json", old, "-T").status == 0
     assert ann.run("toolset import --json", new, "-T").json["how"] == told.split()[0]
+
+
+CODE = '''from sshwarma_toolset import tool
+from tools.helpers import double
+
+def ask():
+    """Ask."""
+
+def sing(times: int = 1):
+    """Sing."""
+    return double(times)
+'''
+
+
+def imported(person: Person, files: dict[str, str], kit_id: str) -> tuple[str, str]:
+    """Import a toolset; return what differs for the importer, and for the room."""
+    done = person.run("toolset import", pack(files), "-T")
+    assert done.status == 0, done
+    newest = " ".join(person.does("history 1").split())
+    return " ".join(done.out.splitlines()[1:]), newest.partition(f" toolset {kit_id}")[2]
+
+
+def test_tools_with_another_definition_are_named_and_other_code_is_said(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    kit_id = name("kit")
+    files = kit(kit_id, functions=("ask", "sing")) | {"tools/kit.py": CODE}
+    imported(ann, files, kit_id)
+
+    def change(path: str, old: str, new: str) -> tuple[str, str]:
+        assert old in files[path]
+        files[path] = files[path].replace(old, new)
+        return imported(ann, files, kit_id)
+
+    tool = "  - id: hum\n    entrypoint: tools.kit:hum\n"
+    files["tools/kit.py"] += '\ndef hum():\n    """Hum."""\n'
+    said, told = change("toolset.yaml", "  - id: sing\n", f"{tool}  - id: sing\n")
+    assert said == "New: hum. The code of others changed."
+    assert told == ", still 1.0 (new: hum; the code of others changed)"
+    said, told = change("tools/kit.py", "Hum.", "Hum loud.")
+    assert said == "Changed: hum. The code of others changed."
+    assert told == ", still 1.0 (changed: hum; the code of others changed)"
+    said, told = change("tools/helpers.py", "2 * number", "3 * number")
+    assert said == "The code of its tools changed."
+    assert told == ", still 1.0 (the code of its tools changed)"
+    rendered = f"{tool}    renderer: {{type: document, content: $return}}\n"
+    assert change("toolset.yaml", tool, rendered)[0] == "Changed: hum."
+    said, _ = change("toolset.yaml", "tools.kit:sing\n", "tools.kit:ask\n")
+    assert said == "Changed: sing."
+    files |= {"tools/other.py": CODE}
+    said, _ = change("toolset.yaml", "tools.kit:hum\n", "tools.kit:hum\n    name: Hum It\n")
+    assert said == "Changed: hum."
+    said, _ = change("toolset.yaml", 'version: "1.0"', 'version: "1.1"')
+    assert said == ""

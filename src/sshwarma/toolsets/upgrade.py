@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
@@ -11,15 +11,18 @@ from sqlalchemy import Connection, select
 from sshwarma.common.limits import MAX_NAMED_FILES
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.toolsets.records import check_toolset_id, is_toolset, read_files
-from sshwarma.toolsets.stored_keys import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KEY, TREE_KEY
+from sshwarma.toolsets.stored_keys import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KEY
 from sshwarma.toolsets.versions import compare_versions
-from sshwarma.world import things
+from sshwarma.world import overrides, things
 from sshwarma.world.equipment import find_rooms_with
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
 UpgradeKind: TypeAlias = Literal["installed", "upgraded", "downgraded", "replaced", "unchanged"]
 """What an import did: `replaced` where the versions do not say which is the later one."""
+
+_DEFINING_KEYS: Final = ("display_name", "input_schema", overrides.CONFIRM_KEY)
+"""Keys of the metadata of a tool that those who call it read."""
 
 _KINDS: Final[dict[int | None, UpgradeKind]] = {1: "upgraded", -1: "downgraded"}
 
@@ -32,7 +35,8 @@ class Upgrade:
         version_before: of the toolset that it took the place of; "" if there was none.
         added: names of new tools.
         removed: names of tools that are gone.
-        changed: names of tools with another definition, or another module.
+        changed: names of tools with another definition, which those who call them read.
+        is_code_changed: whether the code of other tools may do something else.
         ended_link: the folder that the toolset was linked to before; "" if none.
         rooms: ids of rooms that have equipped single tools of it, and so not the new ones.
         is_unchanged: whether all is as before, and nothing of it was stored.
@@ -47,6 +51,7 @@ class Upgrade:
     rooms: frozenset[str] = frozenset()
     is_unchanged: bool = False
     rooms_before: frozenset[str] = frozenset()
+    is_code_changed: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -74,10 +79,17 @@ class Upgrade:
             ("gone", self.removed),
             ("changed", self.changed),
         )
-        facts = "; ".join(f"{fact}: {join_names(names)}" for fact, names in known if names)
-        to = "by" if kind == "replaced" else "to"
+        facts = [f"{fact}: {join_names(names)}" for fact, names in known if names]
+        if self.is_code_changed:
+            facts.append(describe_code_change((*self.added, *self.changed)))
+        text, to = "; ".join(facts), "by" if kind == "replaced" else "to"
         now = f", still {version}" if version == self.version_before else f" {to} {version}"
-        return f"{kind} the toolset {label}{now}{f' ({facts})' if facts else ''}"
+        return f"{kind} the toolset {label}{now}{f' ({text})' if facts else ''}"
+
+
+def describe_code_change(named: Sequence[str]) -> str:
+    """Return the clause that code changed, behind names of new or changed tools."""
+    return f"the code of {'others' if named else 'its tools'} changed"
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -104,25 +116,32 @@ class Present:
 
     Attributes:
         space: the toolset; None if it is not installed.
-        tools: what defines each tool, by its name.
+        tools: what defines each tool for those who call it, by its name.
+        entries: where the code of each tool begins: file, module and function.
+        modules: the hashes of files with code, by path.
         tool_ids: of the things of its tools.
     """
 
     space: Thing | None
-    tools: dict[str, tuple[Any, ...]]
-    tool_ids: tuple[str, ...]
+    tools: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    entries: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    tool_ids: tuple[str, ...] = ()
 
 
 def read_present(conn: Connection, toolset_id: str) -> Present:
     """Return a toolset as it is now."""
     space = check_toolset_id(conn, toolset_id)
     if space is None or space.deleted_at is not None:
-        return Present(None, {}, ())
-    hashes = {file.path: file.sha256 for file in read_files(conn, toolset_id)}
+        return Present(None)
+    files = read_files(conn, toolset_id)
     tools = things.read_children(conn, space.id, "tool")
+    decided = overrides.read_overrides(conn)
     return Present(
         space,
-        {tool.name: _read_definition(tool, hashes) for tool in tools},
+        {tool.name: _read_definition(tool, decided.get(tool.label)) for tool in tools},
+        {tool.name: _read_entry(tool) for tool in tools},
+        {file.path: file.sha256 for file in files if file.kind == "python"},
         tuple(tool.id for tool in tools),
     )
 
@@ -133,6 +152,8 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
         return Upgrade(rooms_before=frozenset(_find_rooms_before(conn, toolset_id)))
     after = read_present(conn, toolset_id)
     added = tuple(sorted(after.tools.keys() - before.tools.keys()))
+    kept = before.tools.keys() & after.tools.keys()
+    changed = {name for name in kept if before.tools[name] != after.tools[name]}
     rooms = find_rooms_with(conn, before.tool_ids) if added else set()
     old, new = (one.space.metadata if one.space else {} for one in (before, after))
     was_linked = old.get(SOURCE_TYPE_KEY) == LINKED != new.get(SOURCE_TYPE_KEY)
@@ -140,17 +161,21 @@ def compare(conn: Connection, before: Present, toolset_id: str) -> Upgrade:
         str(old.get("version", "")) or "?",
         added,
         tuple(sorted(before.tools.keys() - after.tools.keys())),
-        tuple(
-            sorted(
-                name
-                for name in before.tools.keys() & after.tools.keys()
-                if before.tools[name] != after.tools[name]
-            )
-        ),
+        tuple(sorted(changed)),
         str(old.get(SOURCE_REF_KEY, "")) if was_linked else "",
         frozenset(rooms - find_rooms_with(conn, [before.space.id])),
         old == new and before.tools == after.tools,
+        is_code_changed=_is_code_changed(before, after, kept - changed),
     )
+
+
+def _is_code_changed(before: Present, after: Present, names: Set[str]) -> bool:
+    """Return whether the code of some tools changed, or modules that they may import."""
+    if any(before.entries[name] != after.entries[name] for name in names):
+        return True
+    touched = {path for path, sha256 in before.modules.items() if after.modules.get(path) != sha256}
+    shared = touched - {entry[0] for entry in before.entries.values()}
+    return bool(names and shared) or any(before.entries[name][0] in touched for name in names)
 
 
 def _find_rooms_before(conn: Connection, toolset_id: str) -> set[str]:
@@ -177,6 +202,10 @@ def _find_rooms_before(conn: Connection, toolset_id: str) -> set[str]:
     return find_rooms_with(conn, [old.id, *conn.scalars(tools)])
 
 
-def _read_definition(tool: Thing, hashes: dict[str, str]) -> tuple[Any, ...]:
-    metadata = {key: value for key, value in tool.metadata.items() if key != TREE_KEY}
-    return tool.description, metadata, hashes.get(str(metadata.get("path")))
+def _read_definition(tool: Thing, decided: overrides.Override | None) -> tuple[Any, ...]:
+    said = [tool.metadata.get(key) for key in _DEFINING_KEYS]
+    return tool.description, *said, decided or overrides.Override(tool.label)
+
+
+def _read_entry(tool: Thing) -> tuple[str, ...]:
+    return tuple(str(tool.metadata.get(key, "")) for key in ("path", "module", "function"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.toolsets.upgrade import Installed, UpgradeKind, join_names
+from sshwarma.toolsets.upgrade import Installed, UpgradeKind, describe_code_change, join_names
 from sshwarma.verbs.toolset_rooms import join_rooms, list_known_rooms
 from sshwarma.verbs.views import format_count, view_for_reader
 from sshwarma.world.caller import Caller
@@ -26,7 +26,8 @@ class ToolsetInstalled:
         version_before: that it took the place of; "" if it is new.
         added: names of tools that the version before did not have.
         removed: names of tools that are gone.
-        changed: names of tools with another definition or code.
+        changed: names of tools with another description, schema, flags or renderer.
+        code_changed: whether the code of others may do something else.
         ended_link: the folder that it was linked to before; "" if none.
         unequipped_here: whether this room has some of its tools, and not those that are new.
         unequipped_elsewhere: how many other rooms have some of its tools, and not those.
@@ -46,6 +47,7 @@ class ToolsetInstalled:
     added: tuple[str, ...]
     removed: tuple[str, ...]
     changed: tuple[str, ...]
+    code_changed: bool
     ended_link: str
     unequipped_here: bool
     unequipped_elsewhere: int
@@ -71,6 +73,7 @@ async def describe_import(
         upgrade.added,
         upgrade.removed,
         upgrade.changed,
+        upgrade.is_code_changed,
         upgrade.ended_link,
         caller.room_id in upgrade.rooms,
         len(upgrade.rooms - {caller.room_id}),
@@ -88,6 +91,9 @@ def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
     lines: list[Line] = [line(f"{_name_change(result)}: {result.name}, {tools}{servers}.")]
     kinds = (("New", result.added), ("Gone", result.removed), ("Changed", result.changed))
     lines += [line(f"{kind}: {join_names(names)}.", hang=2) for kind, names in kinds if names]
+    if result.code_changed:
+        clause = describe_code_change((*result.added, *result.changed))
+        lines.append(line(f"{clause.capitalize()}."))
     if result.unequipped_here or result.unequipped_elsewhere:
         lines += _draw_unequipped(result, reader)
     if result.equipped_before_count:
