@@ -144,8 +144,8 @@ def test_refused_server_is_named_with_file_field_and_line(
         "mcp_servers:\n  - id: srv\n    command: npx\n    env:\n      API_TOKEN: s3cret99\n"
     )
     refused = ann.run("toolset import", pack(files), "-T")
-    assert "toolset.yaml: mcp_servers[0].env: API_TOKEN looks like a secret" in refused.err
-    assert "(line 13)" in refused.err
+    assert "toolset.yaml: mcp_servers[0].env.API_TOKEN: looks like a secret" in refused.err
+    assert "(line 14)" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
-from urllib.parse import unquote
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from sshwarma.common.secret_detection import SENSITIVE_NAME_PATTERN
-from sshwarma.common.shorten import shorten_name
 from sshwarma.settings import McpSettings, describe_settings_errors
-from sshwarma.terminal.escape import escape_lines
 from sshwarma.toolsets.manifest import ServerEntry, ToolsetManifest
+from sshwarma.toolsets.plain_secrets import find_plain_secret
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid
@@ -24,14 +20,6 @@ from sshwarma.world.things import Thing
 
 NETWORK_KEY = "network"
 """Key of the metadata of a server whose program is in the network of the machine."""
-
-_QUERY_VALUE: Final = re.compile(r"[?&;#]([^=&;#]+)=([^&;#]*)")
-_SECRET_NAME: Final = re.compile(rf"{SENSITIVE_NAME_PATTERN}|pwd|signature|key$", re.IGNORECASE)
-"""Names of values in an address, which is stored and shown.
-
-More than in the settings, where `PWD` is a folder and `SIGNATURE_VERSION` no secret: in an address
-they are `?pwd=` and a signature, and `?apikey=` has no separator.
-"""
 
 DeclaredServer = tuple[McpSettings, Mapping[str, Any]]
 """How a server is reached, and what the table of servers shows of it."""
@@ -74,13 +62,8 @@ def read_servers(
     """
     servers: list[DeclaredServer] = []
     for index, entry in enumerate(manifest.mcp_servers):
-        if name := _find_secret_in_query(entry.url or ""):
-            variable = re.sub(r"\W", "_", name).upper()
-            problem = (
-                f"mcp_servers[{index}].url: the value of {name} looks like a secret: put it into"
-                f" the environment of the server and write {name}=${{{variable}}}"
-            )
-            raise Invalid(f"{describe(problem)}.")
+        if problem := find_plain_secret(entry):
+            raise Invalid(f"{describe(f'mcp_servers[{index}].{problem}')}.")
         try:
             servers.append((_read_settings(entry), _list_columns(entry)))
         except ValidationError as error:
@@ -142,15 +125,6 @@ def list_trusted(manifest: ToolsetManifest) -> frozenset[str]:
         for server in manifest.mcp_servers
         if server.url is not None or server.network or "${" in server.model_dump_json()
     )
-
-
-def _find_secret_in_query(url: str) -> str:
-    """Return the name of a value in plain text that may be a secret, or ""."""
-    for name, value in _QUERY_VALUE.findall(url):
-        name = unquote(name)
-        if _SECRET_NAME.search(name) and value and "${" not in value:
-            return shorten_name(escape_lines(name))
-    return ""
 
 
 def _read_settings(entry: ServerEntry) -> McpSettings:
