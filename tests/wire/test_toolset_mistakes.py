@@ -136,6 +136,18 @@ def test_schema_that_does_not_fit_its_function_is_a_warning(
     ]
 
 
+def test_expression_that_no_call_can_resolve_is_a_warning(
+    ann: Person, name: Callable[[str], str]
+) -> None:
+    files = kit(name("kit"), functions=("ask",))
+    files["toolset.yaml"] += '    renderer: {type: code, content: "$foo $args.word $chat_id"}\n'
+    assert ann.run("toolset import --json", pack(files), "-T").json["warnings"] == [
+        "toolset.yaml: tools[0].renderer.content: $foo is unknown: expressions begin with $args,"
+        " $return, $chat_id, $workspace, $toolset (line 10).",
+        "toolset.yaml: tools[0].renderer.content: $args.word: ask has no parameter word (line 10).",
+    ]
+
+
 def test_refused_server_is_named_with_file_field_and_line(
     ann: Person, name: Callable[[str], str]
 ) -> None:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
-from sshwarma.common.shorten import shorten_text
+from sshwarma.common.near_names import suggest_near_names
+from sshwarma.common.shorten import shorten_name, shorten_text
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.toolsets.archive import MANIFEST_PATH
 from sshwarma.toolsets.bundle import Bundle
+from sshwarma.toolsets.manifest import ToolsetManifest
 from sshwarma.toolsets.records import ToolInfo
+from sshwarma.toolsets.render_plan import ROOTS, UNKNOWN_ROOT, list_expressions
 from sshwarma.toolsets.worker_process import WorkerAnswer
 
 MAX_WARNINGS: Final = 20
 """Warnings of one import that are shown."""
+
+_OTHER_PARAMETERS: Final = frozenset({"patternProperties", "$ref", "allOf", "anyOf", "oneOf"})
+"""Keywords beside which `properties` may not be all that there is."""
 
 
 def list_warnings(
@@ -27,6 +33,7 @@ def list_warnings(
         *_find_equal_names(bundle, tools),
         *_find_undescribed(bundle, tools),
         *_find_lifted_approvals(bundle, tools, answer),
+        *_find_odd_expressions(bundle, tools),
     ]
     warnings = list(dict.fromkeys(_read_warnings(answer)))
     rest = len(problems) + len(warnings) - MAX_WARNINGS
@@ -95,6 +102,50 @@ def _find_lifted_approvals(
                 f"tool_overrides[{index}].requires_confirmation: false, and the tool {name} asks"
                 " for an approval: its calls need none"
             )
+
+
+def _find_odd_expressions(bundle: Bundle, tools: Sequence[ToolInfo]) -> Iterator[str]:
+    """Yield the expressions of renderers that no call of their tool can resolve."""
+    known = {f"{bundle.manifest.id}:{info.id}": _list_parameters(info) for info in tools}
+    for place, tool_id, config in _list_configs(bundle.manifest):
+        parameters = known.get(tool_id)
+        for one in list_expressions(config, place):
+            text = shorten_name(one.text)
+            if one.root not in ROOTS:
+                yield f"{one.place}: {text} {UNKNOWN_ROOT}"
+            elif one.root != "args" or not one.names or parameters is None:
+                continue
+            elif parameters.isdisjoint(one.names):
+                name, tool = shorten_name(one.names[0]), tool_id.partition(":")[2]
+                near = suggest_near_names(name, sorted(parameters))
+                hint = f" ({near[0].lower()}{near[1:]})" if near else ""
+                yield f"{one.place}: {text}: {tool} has no parameter {name}{hint}"
+
+
+def _list_configs(manifest: ToolsetManifest) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the configuration of each renderer that counts, with its place and tool."""
+    replaced = set()
+    for index, override in enumerate(manifest.tool_overrides):
+        target = override.tool_id
+        tool_id = target if ":" in target else f"{manifest.id}:{target}"
+        if override.renderer is not None:
+            replaced.add(tool_id)
+            place = f"tool_overrides[{index}].renderer_config"
+            yield place, tool_id, override.renderer_config or {}
+    for index, tool in enumerate(manifest.tools):
+        tool_id = f"{manifest.id}:{tool.id}"
+        if tool.renderer is not None and tool_id not in replaced:
+            yield f"tools[{index}].renderer", tool_id, tool.renderer
+
+
+def _list_parameters(info: ToolInfo) -> frozenset[str] | None:
+    """Return the names of all parameters of a tool; None if it may have others."""
+    schema = info.input_schema
+    properties = schema.get("properties")
+    is_open = schema.get("additionalProperties", True) is not False
+    if is_open or not isinstance(properties, dict) or not _OTHER_PARAMETERS.isdisjoint(schema):
+        return None
+    return frozenset(properties)
 
 
 def _list_asking(answer: WorkerAnswer) -> Iterator[str]:

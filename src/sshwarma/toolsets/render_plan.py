@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,9 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")
 
 ROOTS: Final = ("args", "return", "chat_id", "workspace", "toolset")
 """Names that an expression may begin with."""
+
+UNKNOWN_ROOT: Final = f"is unknown: expressions begin with ${', $'.join(ROOTS)}"
+"""The rest of a sentence about an expression that begins with another name."""
 
 MAX_PROBLEMS: Final = 20
 """Problems of one plan that are reported."""
@@ -122,6 +125,45 @@ def fill_defaults(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> di
     return {**arguments, **defaults}
 
 
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression in a configuration.
+
+    Attributes:
+        place: of the text that it stands in, as a field.
+        text: the expression.
+        root: the name that it begins with.
+        names: what the part behind that may be called; none if there is no such part. What follows
+            a name may be letters of a text, too.
+    """
+
+    place: str
+    text: str
+    root: str
+    names: tuple[str, ...]
+
+
+def list_expressions(value: Any, place: str) -> Iterator[Expression]:
+    """Yield the expressions in a value of a configuration, at any depth.
+
+    `place` is that of the value.
+    """
+    match value:
+        case dict():
+            for key, inner in value.items():
+                yield from list_expressions(inner, f"{place}.{key}")
+        case list():
+            for index, inner in enumerate(value):
+                yield from list_expressions(inner, f"{place}[{index}]")
+        case str():
+            alone = _ALONE.fullmatch(value)
+            for found in (alone,) if alone is not None else _WITHIN.finditer(value):
+                path, plain = found["path"], _PLAIN_PATH.match(found["path"])
+                paths = [path, _cut_path(path), plain[0] if plain is not None else ""]
+                names = dict.fromkeys(one.split(".")[1] for one in paths if one)
+                yield Expression(place, found[0], found["root"], tuple(names))
+
+
 class _Unresolved(Exception):
     """An expression without a value; the text says why, after the expression."""
 
@@ -199,7 +241,7 @@ class _Resolver:
     def _find_value(self, root: str, path: str) -> tuple[Any, list[str]]:
         """Return the value of the longest part of a path that there is, and the rest."""
         if root not in ROOTS:
-            raise _Unresolved(f"is unknown: expressions begin with ${', $'.join(ROOTS)}")
+            raise _Unresolved(UNKNOWN_ROOT)
         if root not in self._values:
             raise _Unresolved("has no value here")
         value = self._values[root]
