@@ -160,6 +160,10 @@ class Worker:
         function = vars(module).get(tool["function"])
         if not callable(function):
             raise ToolFailed(f"{tool['path']} has no function {tool['function']}")
+        if is_described and not inspect.isroutine(function):
+            kind = "a class" if inspect.isclass(function) else f"a {type(function).__name__}"
+            where = f"{tool['path']}: {tool['function']}"
+            raise ToolFailed(f"{where} is {kind}, and an entrypoint is a function")
         try:
             return ToolFunction(function, tool.get("input_schema"), is_described=is_described)
         except Exception as error:

@@ -50,6 +50,8 @@ def written(kit_id: str, code: str, *functions: str, version: str = "1.0") -> by
          " which JSON does not have"),
         ("def ask(it, /): ...\n", "it is positional only"),
         ("ask = 3\n", "tools/kit.py has no function ask"),
+        ("class ask: pass\n", "tools/kit.py: ask is a class, and an entrypoint is a function"),
+        ("import functools as f\nask = f.partial(print)\n", "tools/kit.py: ask is a partial, and"),
     ],
 )  # fmt: skip
 def test_mistake_in_code_is_refused_with_its_place(
