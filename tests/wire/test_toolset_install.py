@@ -211,7 +211,9 @@ def test_linked_folder_is_installed_again_when_it_changes(
     files = kit(kit_id, functions=("ask",))
     write_folder(tmp_path, files)
     assert "needs the own right" in ann.run(f"toolset link {tmp_path}").err
-    assert owner.does(f"toolset link {tmp_path}") == f"Linked {kit_id} 1.0: Kit, 1 tool.\n"
+    assert owner.does(f"toolset link {tmp_path}") == (
+        f"Linked {kit_id} 1.0: Kit, 1 tool.\n/equip room {kit_id}:* equips its tools in a room.\n"
+    )
     assert ann.json(f"toolset show {kit_id}")["toolset"]["source"] == f"local, {tmp_path}"
     ann.does(f"equip room {kit_id}:*")
     assert "nothing" in ann.does(f"run {kit_id}:ask")

@@ -76,7 +76,10 @@ def test_owner_allows_packages_and_tools_import_them(
     assert "greeting==1.0. Add --packages to allow it." in refused.err
     assert list_packages(house) == []
     done = ann.run("toolset import --packages", archive, "-T")
-    assert (done.status, done.out) == (0, f"Installed {kit_id} 1: Kit, 1 tool.\n"), done
+    said = (
+        f"Installed {kit_id} 1: Kit, 1 tool.\n/equip room {kit_id}:* equips its tools in a room.\n"
+    )
+    assert (done.status, done.out) == (0, said), done
     assert done.err == "Installing packages: greeting==1.0.\n"
     ann.does(f"equip room {kit_id}:*")
     assert ann.json(f"run {kit_id}:greet name=Ann")["text"] == "Good day, Ann."

@@ -62,7 +62,8 @@ def test_server_of_a_toolset_lives_and_ends_with_it(
     kit_id, server = name("kit"), name("srv")
     done = ann.run("toolset import", bundle(kit_id, server), "-T")
     assert (done.status, done.out) == (
-        0, f"Installed {kit_id} 1: Kit, 1 tool, 1 MCP server.\n",
+        0, f"Installed {kit_id} 1: Kit, 1 tool, 1 MCP server.\n"
+        f"/equip room {kit_id}:* equips its tools in a room.\n",
     )  # fmt: skip
     wait_until(lambda: state(ann, server) == "up")
     ann.does(f"equip room {server}:*")

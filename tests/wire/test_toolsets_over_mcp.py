@@ -56,7 +56,10 @@ async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
         refused = await use(client, "toolsets.import_toolset", archive="%%%", encoded=True)
         assert refused.is_error and "archive" in text_of(refused)
         done = await use(client, "toolsets.import_toolset", archive=archive, encoded=True)
-        assert text_of(done) == "Installed kit 1.0: Kit, 1 tool.", done
+        assert text_of(done) == (
+            "Installed kit 1.0: Kit, 1 tool.\n"
+            'inventory_equip {"context": "room", "patterns": "kit:*"} equips its tools in a room.'
+        ), done
         assert archive[:40] not in house.owner.run("history 50 --json").out
         refused = await use(
             client, "toolsets.import_toolset", archive=archive, encoded=True, packages=True

@@ -96,13 +96,15 @@ def draw_installed_toolset(result: ToolsetInstalled, reader: Reader) -> Block:
         lines.append(line(f"{clause.capitalize()}."))
     if result.unequipped_here or result.unequipped_elsewhere:
         lines += _draw_unequipped(result, reader)
+    own_tools = {"context": "room", "patterns": f"{result.id}:*"}
     if result.equipped_before_count:
         rooms = join_rooms(result.equipped_before, result.equipped_before_count)
         text = f"It was equipped in {rooms} before it was uninstalled, and is not now."
-        text += reader.hint(
-            " {} equips it in a room.", "equip", context="room", patterns=f"{result.id}:*"
-        )
+        text += reader.hint(" {} equips it in a room.", "equip", **own_tools)
         lines.append(line(("warn", text), hang=2))
+    elif result.is_new and result.tools:
+        text = reader.hint("{} equips its tools in a room.", "equip", **own_tools)
+        lines += [line(("dim", text), hang=2)] if text else []
     if result.ended_link:
         lines.append(line(("warn", f"It is not linked to {result.ended_link} any more.")))
     lines += [line(("warn", f"Warning: {one}"), hang=2) for one in result.warnings]
