@@ -107,6 +107,28 @@ def test_asking_again_begins_from_the_files_before_the_answer(ann: Person) -> No
     assert texts(ann) == {"app.py": "mine\n", "new.md": "# New\n", "extra.txt": "x\n"}
 
 
+def test_who_asks_again_reads_which_files_change_and_which_stay(
+    house: Server, ann: Person, name: Callable[[str], str]
+) -> None:
+    bob = house.person(name("bob"))
+    room = ann.json("files")["room"]
+    ann.does("@qwen build it", "@qwen change it")
+    bob.run(f"file put app.py --room {room}", b"mine\n", "-T")
+    said = (
+        "qwen is asked again. 1 file changed with it: new.md. app.py was changed since, and stays."
+    )
+    screen = ann.sit(room=room)
+    screen.enter("/retry")
+    screen.wait_for(lambda: said in " ".join(" ".join(screen.lines).split()))
+    told = " ".join(bob.does(f"history --room {room}").split())
+    assert "asks qwen again; 1 file changed with it: new.md; app.py was changed since" in told
+    screen.wait_for_count("qwen: done", 3)
+    assert (
+        ann.json("retry")["said"]["note"] == "qwen is asked again. 1 file changed with it: new.md."
+    )
+    screen.close()
+
+
 def test_turn_that_is_dropped_on_another_branch_takes_its_files_from_there(ann: Person) -> None:
     ann.does("@qwen build it", "retry", "@qwen change it")
     fork = ann.json("branch list")["forks"][0]

@@ -19,7 +19,7 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, check_answer_capacity
-from sshwarma.workspaces.turn_files import move_files, remember_files
+from sshwarma.workspaces.turn_files import FilesMoved, move_files, remember_files
 from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
@@ -66,25 +66,31 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         _open_again, caller=caller, old_turn=old_turn, agent=agent, text=question.content
     )
 
-    async def open_and_ask() -> tuple[Row, Turn]:
+    async def open_and_ask() -> tuple[Row, Turn, FilesMoved]:
         """Open the turn and start its answer."""
-        row, turn = await caller.change(again)
+        row, turn, files = await caller.change(again)
         limit = caller.limits.turns_per_question
         asked = Question(
             caller.agent.id, limit, turn.question_id, {agent.id}, caller.origin.fingerprint
         )
         answering.start_turn(turn, agent, row, caller.services, asked=asked)
-        return row, turn
+        return row, turn, files
 
     # A stored turn has to be answered, even if the caller's connection ends meanwhile.
-    row, turn = await finish(open_and_ask())
-    room_name = (await caller.room()).name
-    return SentMessage(room_name, row.seq, caller.agent.name, row.content, turns=(turn.id,))
+    row, turn, files = await finish(open_and_ask())
+    return SentMessage(
+        (await caller.room()).name,
+        row.seq,
+        caller.agent.name,
+        row.content,
+        turns=(turn.id,),
+        note=f"{agent.name} is asked again.{files.text}" if files.text else "",
+    )
 
 
 def _open_again(
     tx: Change, caller: Caller, old_turn: Turn, agent: Agent, text: str
-) -> tuple[Row, Turn]:
+) -> tuple[Row, Turn, FilesMoved]:
     """Append the question again, with a turn of a model beside or after the old one."""
     stored_turn = turns.find_turn(tx.conn, caller.room_id, old_turn.id)
     called_turns = list_called_turns(tx.conn, stored_turn)
@@ -92,7 +98,7 @@ def _open_again(
     is_last = stored_turn.status != "dropped" and not later_turns
     if is_last:
         remember_files(tx, services_of(caller).workspaces, caller.room_id)
-    _leave_turns(tx, caller, [stored_turn, *called_turns], is_last=not later_turns)
+    files = _leave_turns(tx, caller, [stored_turn, *called_turns], is_last=not later_turns)
     restore_notes(tx, caller, stored_turn)
     (turn,) = open_turns(
         tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
@@ -108,24 +114,26 @@ def _open_again(
     )
     turns.set_request_row(tx, [turn.id], row)
     tx.publish_on_commit(TurnsChanged(caller.room_id))
-    return row, turn
+    return row, turn, files
 
 
-def _leave_turns(tx: Change, caller: Caller, old: list[Turn], *, is_last: bool) -> None:
+def _leave_turns(tx: Change, caller: Caller, old: list[Turn], *, is_last: bool) -> FilesMoved:
     """Let the conversation leave an answer and what it led to, which are `old`.
 
     Their files go with them. If the answer is not the last one, the later turns stay and these are
     dropped.
     """
     if old[0].status == "dropped":
-        return
+        return FilesMoved()
     left = [turn for turn in old if turn is old[0] or turn.status not in ("open", "dropped")]
     if not is_last:
         for turn in left:
             drop_turns.drop_turn(tx, turn)
-    if files_note := move_files(tx, services_of(caller).workspaces, caller, removed=left).note:
+    files = move_files(tx, services_of(caller).workspaces, caller, removed=left)
+    if files.note:
         agent = caller.world.agents.name_of(old[0].agent_id)
-        caller.append_notice(tx, f"asks {agent} again{files_note}")
+        caller.append_notice(tx, f"asks {agent} again{files.note}")
+    return files
 
 
 def _turns_after(conn: Connection, turn: Turn, called: list[Turn]) -> list[Turn]:
