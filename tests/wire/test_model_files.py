@@ -107,6 +107,22 @@ def test_asking_again_begins_from_the_files_before_the_answer(ann: Person) -> No
     assert texts(ann) == {"app.py": "mine\n", "new.md": "# New\n", "extra.txt": "x\n"}
 
 
+def test_version_follows_the_branch_also_if_both_wrote_the_same(ann: Person) -> None:
+    ann.does("@qwen build it")
+    first = ann.json("file history")["versions"]
+    ann.does("retry")
+    second = ann.json("file history")["versions"]
+    assert {one["source_ref"] for one in first}.isdisjoint(one["source_ref"] for one in second)
+    for versions in (first, second):
+        (fork,) = ann.json("branch list")["forks"]
+        ann.does(f"branch switch {next(turn['short'] for turn in fork if not turn['on'])}")
+        assert ann.json("file history")["versions"] == versions
+        room = ann.json("files")
+        assert room["version"] == versions[0]["id"]
+        shown = ann.json(f"sql SELECT active_manifest_id FROM chats WHERE name = '{room['room']}'")
+        assert shown["rows"] == [[versions[0]["id"]]]
+
+
 def test_who_asks_again_reads_which_files_change_and_which_stay(
     house: Server, ann: Person, name: Callable[[str], str]
 ) -> None:

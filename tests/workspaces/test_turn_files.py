@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 
 from sshwarma.services import services_of
 from sshwarma.workspaces import manifests
 from sshwarma.workspaces.history import list_manifests
-from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry
-from sshwarma.workspaces.turn_files import FilesMoved, move_files
+from sshwarma.workspaces.tree import EMPTY_FOLDER, Changes, Entry, Tree
+from sshwarma.workspaces.turn_files import (
+    FilesMoved,
+    move_files,
+    remember_files,
+    return_files,
+)
 from sshwarma.world import turns
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -20,6 +26,10 @@ from support.people import Someone, settle
 
 def entry(content: str) -> Entry:
     return Entry(content * 64, size=len(content))
+
+
+def _return(changes: Changes, _: Tree) -> Changes:
+    return changes
 
 
 class Room:
@@ -115,6 +125,61 @@ async def test_branches_have_their_own_files(lobby: Room) -> None:
     await lobby.change({"person": entry("9")})
     await lobby.move(removed=[second], added=[first])
     assert await lobby.files() == {"a": "2", "person": "9", "x": "2"}
+
+
+async def test_version_is_that_of_the_branch_also_if_its_files_are_the_same(lobby: Room) -> None:
+    await lobby.change({"a": entry("1")})
+    first = await lobby.open_turn()
+    first_version = await lobby.change({"a": entry("2")}, first)
+    await lobby.move(removed=[first])
+    second = await lobby.open_turn()
+    second_version = await lobby.change({"a": entry("2")}, second)
+    assert await lobby.move(removed=[second], added=[first]) == FilesMoved((), ())
+    assert await lobby.active() == first_version
+    await lobby.move(removed=[first], added=[second])
+    assert await lobby.active() == second_version
+
+
+async def test_version_at_the_end_of_a_branch_comes_back_also_if_its_files_are_the_same(
+    lobby: Room,
+) -> None:
+    await lobby.change({"a": entry("1")})
+    turn = await lobby.open_turn()
+    version = await lobby.change({"a": entry("2")}, turn)
+
+    def leave_and_return(tx: Change) -> FilesMoved | None:
+        remember_files(tx, lobby.workspaces, "lobby")
+        for content in "32":
+            changes: Changes = {"a": entry(content)}
+            lobby.workspaces.change_in(tx, "lobby", partial(_return, changes), source="edit")
+        return return_files(tx, lobby.workspaces, "lobby")
+
+    assert await settle(lobby.world, leave_and_return) == FilesMoved((), ())
+    assert await lobby.active() == version
+
+
+async def test_undo_of_what_a_turn_took_back_itself_leaves_its_versions(lobby: Room) -> None:
+    before = await lobby.change({"a": entry("1")})
+    turn = await lobby.open_turn()
+    for content in "21":
+        after = await lobby.change({"a": entry(content)}, turn)
+    assert await lobby.move(removed=[turn]) == FilesMoved((), ())
+    assert await lobby.active() == before
+    assert await lobby.move(added=[turn]) == FilesMoved((), ())
+    assert await lobby.active() == after
+
+
+async def test_versions_of_people_stay_if_nothing_changes_with_a_turn(lobby: Room) -> None:
+    """They would be gone from the history of the files, and from git."""
+    await lobby.change({"a": entry("1")})
+    turn = await lobby.open_turn()
+    await lobby.change({"b": entry("2")}, turn)
+    removed = await lobby.change({"b": None})
+    assert await lobby.move(removed=[turn]) == FilesMoved((), ())
+    assert await lobby.active() == removed
+    made_again = await lobby.change({"b": entry("2")})
+    assert await lobby.move(added=[turn]) == FilesMoved((), ())
+    assert await lobby.active() == made_again
 
 
 async def test_turns_without_files_change_none(lobby: Room) -> None:

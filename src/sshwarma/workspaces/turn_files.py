@@ -100,9 +100,10 @@ def return_files(tx: Change, workspaces: Workspaces, room_id: str) -> FilesMoved
     version_id = known or None
     if known is None or (version_id and manifests.get_manifest(tx.conn, version_id) is None):
         return None
-    _, tree = workspaces.get_active(tx.conn, room_id)
+    active_id, tree = workspaces.get_active(tx.conn, room_id)
     target = workspaces.get_tree(tx.conn, version_id)
-    if changes := compare_trees(tree, target):
+    changes = compare_trees(tree, target)
+    if version_id != active_id:  # also if its files are the same: their history is another
         _activate(tx, room_id, version_id, changes)
     return FilesMoved(_list_files(changes, tree, target), ())
 
@@ -139,7 +140,7 @@ def move_files(
     """
     room_id = caller.room_id
     leaving, joining = (sorted(given, key=lambda turn: turn.id) for given in (removed, added))
-    _, tree = workspaces.get_active(tx.conn, room_id)
+    active_id, tree = workspaces.get_active(tx.conn, room_id)
     result = dict(tree)
     kept: set[str] = set()
     candidates: list[str | None] = []
@@ -163,13 +164,13 @@ def move_files(
     changes = compare_trees(tree, result)
     result = apply_changes(tree, complete_changes(tree, changes))
     changes = compare_trees(tree, result)
-    if not changes:
-        return FilesMoved((), tuple(sorted(kept)))
-    for candidate in reversed(candidates):
-        if workspaces.get_tree(tx.conn, candidate) == result:
-            _activate(tx, room_id, candidate, changes)
-            break
-    else:
+    newest = reversed(candidates)
+    equal = next(([one] for one in newest if workspaces.get_tree(tx.conn, one) == result), [])
+    if equal:
+        moved_ids = {turn.id for turn in (*leaving, *joining)}
+        if changes or _have_same_base(tx.conn, active_id, equal[0], moved_ids):
+            _activate(tx, room_id, equal[0], changes)
+    elif changes:
         workspaces.change_in(
             tx,
             room_id,
@@ -179,6 +180,27 @@ def move_files(
             author_id=caller.agent.id,
         )
     return FilesMoved(_list_files(changes, tree, result), tuple(sorted(kept)))
+
+
+def _have_same_base(
+    conn: Connection, one_id: str | None, other_id: str | None, turn_ids: Collection[str]
+) -> bool:
+    """Return whether two versions differ in nothing but those that some turns made.
+
+    Else one of them has versions of people that the other has not.
+    """
+
+    def find_base(version_id: str | None) -> str | None:
+        columns = (manifests_table.c.parent_id, manifests_table.c.turn_id)
+        while version_id is not None:
+            query = select(*columns).where(manifests_table.c.id == version_id)
+            version = conn.execute(query).first()
+            if version is None or version.turn_id not in turn_ids:
+                return version_id
+            version_id = version.parent_id
+        return None
+
+    return find_base(one_id) == find_base(other_id)
 
 
 def _list_files(paths: Iterable[str], *trees: Tree) -> tuple[str, ...]:
