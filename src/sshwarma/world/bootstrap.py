@@ -147,8 +147,8 @@ def is_of_use(tool: Thing, rights: frozenset[Right]) -> bool:
 
 def start_world(tx: Change, tools: Iterable[BuiltinToolSpec]) -> None:
     """End what a server that was killed left open, and create what is missing."""
+    calls.end_open_calls(tx)  # first: a turn ends after its calls
     turns.cancel_open_turns(tx)
-    calls.end_open_calls(tx)
     bootstrap_world(tx, tools)
 
 

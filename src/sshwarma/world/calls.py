@@ -17,6 +17,7 @@ from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.end_reason import SERVER_STOPPED
 from sshwarma.world.row import Row
+from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import tool_calls, turns
 from sshwarma.world.store import Change
 
@@ -82,10 +83,23 @@ def set_call_status(tx: Change, call_id: str | None, status: Literal["pending", 
 
 
 def end_open_calls(tx: Change) -> None:
-    """Record the end of the calls that a crash has interrupted."""
+    """Record the end of the calls that a crash has interrupted, in their rooms too.
+
+    The calls that a call made end before it. How long each ran is not known.
+    """
+    is_open = tool_calls.c.finished_at.is_(None)
+    query = (
+        select(rows_table, tool_calls.c.tool_id)
+        .join(tool_calls, tool_calls.c.id == rows_table.c.id)
+        .where(is_open)
+        .order_by(rows_table.c.n.desc())
+    )
+    for found in tx.conn.execute(query).mappings().all():
+        call = rows.row_from_mapping(found)
+        _append_end_row(tx, call, found["tool_id"], "error", SERVER_STOPPED.text, {})
     tx.conn.execute(
         update(tool_calls)
-        .where(tool_calls.c.finished_at.is_(None))
+        .where(is_open)
         .values(status="error", error=SERVER_STOPPED.text, finished_at=format_iso(tx.now))
     )
 
@@ -138,7 +152,6 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     ran, in which it waited for an approval.
     """
     succeeded = ending == "result"
-    tool = call.meta["tool"]
     tx.conn.execute(
         update(tool_calls)
         .where(tool_calls.c.id == call.id)
@@ -154,6 +167,32 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     entries = [
         [attachment.media_type, len(attachment.data)] for attachment in kept[:MAX_CALL_ATTACHMENTS]
     ]
+    return _append_end_row(
+        tx,
+        call,
+        call.meta["tool"],
+        ending,
+        text,
+        {"seconds": round(seconds, 3)}
+        | ({"waited": round(waited, 3)} if waited else {})
+        | ({"attachments": entries} if entries else {})
+        | ({"calls": nested_calls} if nested_calls else {})
+        | ({"steps": [*map(list, steps), [RECORDED_STEP, tx.now]]} if steps else {})
+        | ({"renderer": render_plan["renderer"]} if render_plan else {}),
+        origin,
+    )
+
+
+def _append_end_row(
+    tx: Change,
+    call: Row,
+    tool: str,
+    ending: CallResultKind,
+    text: str,
+    meta: Mapping[str, Any],
+    origin: object | None = None,
+) -> Row:
+    """Append the row that ends a call to the log of its room."""
     return rows.append_row(
         tx,
         call.room_id,
@@ -162,13 +201,9 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         author_id=call.author_id,
         turn_id=call.turn_id,
         parent_row_id=call.id,
-        meta={"tool": tool, "call_id": call.id, "seconds": round(seconds, 3)}
-        | ({"waited": round(waited, 3)} if waited else {})
-        | ({"attachments": entries} if entries else {})
-        | ({"nested": True} if call.meta.get("nested") else {})
-        | ({"calls": nested_calls} if nested_calls else {})
-        | ({"steps": [*map(list, steps), [RECORDED_STEP, tx.now]]} if steps else {})
-        | ({"renderer": render_plan["renderer"]} if render_plan else {}),
+        meta={"tool": tool, "call_id": call.id}
+        | dict(meta)
+        | ({"nested": True} if call.meta.get("nested") else {}),
         tags=(f"tool:{tool}",),
         origin=origin,
     )
