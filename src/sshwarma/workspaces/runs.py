@@ -113,6 +113,8 @@ class WorkspaceRuns:
         await asyncio.to_thread(set_aside, runs._directory)
         if (obstacle := await sandbox.check()) is not None:
             log.warning("no sandbox", reason=obstacle.reason, remedy=obstacle.remedy)
+        elif not sandbox.limits_processes:
+            log.warning("processes are not limited", remedy="run the server as another user")
         async with deleting_leftovers(data_dir):
             yield runs
 
