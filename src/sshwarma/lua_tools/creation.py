@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from sshwarma.common.limits import MAX_TOOLS_PER_PLACE
@@ -70,30 +71,34 @@ def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
 
     Tools that are off or disabled stay so. The room already has the equipment of the other.
     """
-    rows = {row.thing.id: row for row in equipment.read_equipped_rows(tx.conn, [from_id])}
-    for tool in things.read_children(tx.conn, from_id, "tool"):
-        if not is_lua_tool(tool):
-            continue
-        source = tool.content or ""
+    tools = list(filter(is_lua_tool, things.read_children(tx.conn, from_id, "tool")))
+    states = equipment.read_row_states(tx.conn, from_id, tools)
+    on: defaultdict[float, list[Thing]] = defaultdict(list)  # by priority
+    off: list[Thing] = []
+    for tool in tools:
         new_tool = _create_tool(
             tx,
             bag=to,
             name=tool.name,
-            source=source,
+            source=tool.content or "",
             description=tool.description,
             metadata=tool.metadata,
             by=by,
         )
         override = overrides.read_tool_override(tx.conn, tool)
-        overrides.set_override(
-            tx, new_tool, enabled=override.enabled, description=override.description
-        )
-        row = rows.get(tool.id)
-        if row is not None and row.equipped:
-            equipment.unequip_things(tx, to.id, [tool])
-            equipment.equip_things(tx, to.id, [new_tool], row.priority)
-        elif row is not None:
-            equipment.switch_off_things(tx, to.id, [new_tool])
+        if (override.enabled, override.description) != (None, None):
+            overrides.set_override(
+                tx, new_tool, enabled=override.enabled, description=override.description
+            )
+        state, priority = states.get(tool.id, ("neutral", 0.0))
+        if state == "on":
+            on[priority].append(new_tool)
+        elif state == "off":
+            off.append(new_tool)
+    equipment.unequip_things(tx, to.id, tools)
+    for priority, new_tools in on.items():
+        equipment.equip_things(tx, to.id, new_tools, priority)
+    equipment.switch_off_things(tx, to.id, off)
 
 
 def _create_tool(

@@ -257,7 +257,7 @@ async def unequip(
             raise Invalid(f"{matching[0].label} is always there and cannot be unequipped.")
         to_switch_off = wanted if off else _find_tools_on_through_namespace(tx.conn, target, wanted)
         switched_off, _ = equipment.switch_off_things(tx, target.id, to_switch_off)
-        rest = [thing for thing in wanted if thing not in to_switch_off]
+        rest = _leave_out(wanted, to_switch_off)
         changed, already = equipment.unequip_things(tx, target.id, rest)
         changed += [thing for thing in already if thing in were_on]
         already = [thing for thing in already if thing not in were_on]
@@ -300,6 +300,11 @@ def _count_off(conn: Connection, context: Thing, wanted: list[Thing]) -> str:
 
 def _is_always_on(thing: Thing) -> bool:
     return thing.id == GLOBAL_ID or (thing.kind == "tool" and thing.parent_id == GLOBAL_ID)
+
+
+def _leave_out(from_things: list[Thing], others: list[Thing]) -> list[Thing]:
+    ids = {thing.id for thing in others}  # there may be thousands, and things compare slowly
+    return [thing for thing in from_things if thing.id not in ids]
 
 
 def _find_tools_on_through_namespace(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from sshwarma.common.limits import MAX_CLONED_ROWS
 from sshwarma.world import notes, rooms, rows, things, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import new_id
+from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+from sshwarma.world.turns import Turn
 
 _SKIPPED_KINDS: Final = ("presence", "tell")
 
@@ -28,13 +31,12 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
         Invalid, Conflict: as `rooms.create_room`.
     """
     room = rooms.fork_room(tx, source_id, name, owner)
-    turn_ids = _clone_turns(tx, source_id, room.id)
-    row_ids = _clone_rows(tx, source_id, room.id, turn_ids)
-    for turn in turns.read_newest_turns(tx.conn, room.id, len(turn_ids)):
-        request = row_ids.get(turn.request_row_id or "")
-        tx.conn.execute(
-            turns_table.update().where(turns_table.c.id == turn.id).values(request_row_id=request)
-        )
+    source_turns = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
+    source_rows = _read_newest_rows(tx.conn, source_id)
+    turn_ids = {turn.id: new_id() for turn in source_turns}
+    row_ids = {row.id: new_id() for row in source_rows}
+    _clone_turns(tx, room.id, source_turns, turn_ids, row_ids)
+    _clone_rows(tx, room.id, source_rows, turn_ids, row_ids)
     head = turns.read_head(tx.conn, source_id)
     turns.set_head(tx, room.id, turn_ids.get(head or ""))
     size = things.get_live_thing(tx.conn, source_id).metadata.get("context_size")
@@ -47,63 +49,73 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     return room
 
 
-def _clone_turns(tx: Change, source_id: str, room_id: str) -> dict[str, str]:
-    """Copy the turns; return the new ids by old ones.
-
-    A running turn is cancelled in the copy.
-    """
-    source_turns = turns.read_newest_turns(tx.conn, source_id, MAX_CLONED_ROWS)
-    ids = {turn.id: new_id() for turn in source_turns}
-    for turn in source_turns:
-        tx.conn.execute(
-            insert(turns_table).values(
-                id=ids[turn.id],
-                room_id=room_id,
-                parent_turn_id=ids.get(turn.parent_turn_id or ""),
-                agent_id=turn.agent_id,
-                opened_by=turn.opened_by,
-                status="cancelled" if turn.status == "open" else turn.status,
-                state_before=turn.state_before,
-                created_at=turn.created_at,
-                closed_at=tx.now,
-                request_row_id=turn.request_row_id,
-                root_turn_id=ids.get(turn.root_turn_id or ""),
-                provider_kind=turn.provider_kind,
-            )
-        )
-    return ids
-
-
-def _clone_rows(
-    tx: Change, source_id: str, room_id: str, turn_ids: dict[str, str]
-) -> dict[str, str]:
-    """Copy the rows in order, numbered from 1; returns new ids by old."""
+def _read_newest_rows(conn: Connection, room_id: str) -> list[Row]:
+    """Return the rows that a clone of a room gets, oldest first."""
     query = (
         select(rows_table)
-        .where(rows_table.c.room_id == source_id, rows_table.c.kind.not_in(_SKIPPED_KINDS))
+        .where(rows_table.c.room_id == room_id, rows_table.c.kind.not_in(_SKIPPED_KINDS))
         .order_by(rows_table.c.seq.desc())
         .limit(MAX_CLONED_ROWS)
     )
-    source_rows = [rows.row_from_mapping(row) for row in tx.conn.execute(query).mappings()][::-1]
-    ids = {row.id: new_id() for row in source_rows}
+    return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
+
+
+def _clone_turns(
+    tx: Change,
+    room_id: str,
+    source_turns: Sequence[Turn],
+    turn_ids: Mapping[str, str],
+    row_ids: Mapping[str, str],
+) -> None:
+    """Copy turns with new ids; a running one is cancelled in the copy."""
+    copies = [
+        {
+            "id": turn_ids[turn.id],
+            "room_id": room_id,
+            "parent_turn_id": turn_ids.get(turn.parent_turn_id or ""),
+            "agent_id": turn.agent_id,
+            "opened_by": turn.opened_by,
+            "status": "cancelled" if turn.status == "open" else turn.status,
+            "state_before": turn.state_before,
+            "created_at": turn.created_at,
+            "closed_at": tx.now,
+            "request_row_id": row_ids.get(turn.request_row_id or ""),
+            "root_turn_id": turn_ids.get(turn.root_turn_id or ""),
+            "provider_kind": turn.provider_kind,
+        }
+        for turn in source_turns
+    ]
+    if copies:
+        tx.conn.execute(insert(turns_table), copies)
+
+
+def _clone_rows(
+    tx: Change,
+    room_id: str,
+    source_rows: Sequence[Row],
+    turn_ids: Mapping[str, str],
+    row_ids: Mapping[str, str],
+) -> None:
+    """Copy rows in their order, with new ids, numbered from 1."""
+    copies: list[dict[str, Any]] = []
     for row in source_rows:
-        seq = tx.next_seq(room_id, rows.read_last_seq)
         meta = dict(row.meta)
         if "call_id" in meta:
-            meta["call_id"] = ids.get(str(meta["call_id"]))
-        tx.conn.execute(
-            insert(rows_table).values(
-                id=ids[row.id],
-                room_id=room_id,
-                seq=seq,
-                turn_id=turn_ids.get(row.turn_id or ""),
-                parent_row_id=ids.get(row.parent_row_id or ""),
-                author_id=row.author_id,
-                kind=row.kind,
-                status=row.status,
-                content=row.content,
-                meta=json.dumps(meta, ensure_ascii=False) if meta else None,
-                created_at=row.created_at,
-            )
+            meta["call_id"] = row_ids.get(str(meta["call_id"]))
+        copies.append(
+            {
+                "id": row_ids[row.id],
+                "room_id": room_id,
+                "seq": tx.next_seq(room_id, rows.read_last_seq),
+                "turn_id": turn_ids.get(row.turn_id or ""),
+                "parent_row_id": row_ids.get(row.parent_row_id or ""),
+                "author_id": row.author_id,
+                "kind": row.kind,
+                "status": row.status,
+                "content": row.content,
+                "meta": json.dumps(meta, ensure_ascii=False) if meta else None,
+                "created_at": row.created_at,
+            }
         )
-    return ids
+    if copies:
+        tx.conn.execute(insert(rows_table), copies)

@@ -10,12 +10,12 @@ thing lives.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from sqlalchemy import Connection, bindparam, delete, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, literal, or_, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.limits import MAX_EQUIP_PATTERNS
@@ -44,6 +44,9 @@ AGENTS_IN_ROOMS: Final = "agents-in-rooms"
 """The container of the contexts that are an agent in one room."""
 
 RowState: TypeAlias = Literal["on", "off", "neutral"]
+
+_MAX_SINGLE_READS: Final = 100
+"""Things whose rows are asked for by their ids; for more, all rows of the context are read."""
 
 
 # Built once: to build it takes longer than to run it.
@@ -122,17 +125,17 @@ def equip_things(
     """
     changed: list[Thing] = []
     unchanged: list[Thing] = []
-    states = _read_row_states(tx.conn, context_id)
+    priorities: dict[str, float] = {}
+    states = read_row_states(tx.conn, context_id, wanted)
     for thing in wanted:
         state, old_priority = states.get(thing.id, ("neutral", 0.0))
         new_priority = old_priority if priority is None else priority
         if state == "on" and new_priority == old_priority:
             unchanged.append(thing)
             continue
-        _write_row(tx, context_id, thing.id, "on", new_priority)
+        priorities[thing.id] = new_priority
         changed.append(thing)
-    if changed:
-        tx.publish_on_commit(WorldChanged(context_id))
+    _write_rows(tx, context_id, "on", priorities)
     return changed, unchanged
 
 
@@ -165,41 +168,63 @@ def _set_row_states(
     changing: tuple[RowState, ...],
 ) -> tuple[list[Thing], list[Thing]]:
     """Set the rows in a state of `changing`; return their things, and the others."""
+    wanted = list(wanted)
     changed: list[Thing] = []
     unchanged: list[Thing] = []
-    states = _read_row_states(tx.conn, context_id)
+    priorities: dict[str, float] = {}
+    states = read_row_states(tx.conn, context_id, wanted)
     for thing in wanted:
         state, priority = states.get(thing.id, ("neutral", 0.0))
         if state in changing:
-            _write_row(tx, context_id, thing.id, new_state, priority)
+            priorities[thing.id] = priority
             changed.append(thing)
         else:
             unchanged.append(thing)
-    if changed:
-        tx.publish_on_commit(WorldChanged(context_id))
+    _write_rows(tx, context_id, new_state, priorities)
     return changed, unchanged
 
 
-def _read_row_states(conn: Connection, context_id: str) -> dict[str, tuple[RowState, float]]:
-    """Return the state and priority of each row of a context, by the id of its thing."""
+def read_row_states(
+    conn: Connection, context_id: str, wanted: Sequence[Thing]
+) -> dict[str, tuple[RowState, float]]:
+    """Return states and priorities of things in a context, by the things' ids.
+
+    Those of other things may be among them.
+    """
+    query = select(equipped).where(equipped.c.context_id == context_id)
+    if len(wanted) <= _MAX_SINGLE_READS:
+        query = query.where(equipped.c.thing_id.in_([thing.id for thing in wanted]))
     found: dict[str, tuple[RowState, float]] = {}
-    for row in conn.execute(select(equipped).where(equipped.c.context_id == context_id)):
+    for row in conn.execute(query):
         state: RowState = "off" if row.switched_off else "neutral"
         found[row.thing_id] = ("on" if row.deleted_at is None else state, row.priority)
     return found
 
 
-def _write_row(
-    tx: Change, context_id: str, thing_id: str, state: RowState, priority: float
+_NEW_ROW: Final = sqlite.insert(equipped)
+_WRITE_ROW: Final = _NEW_ROW.on_conflict_do_update(
+    index_elements=["context_id", "thing_id"],
+    set_={name: _NEW_ROW.excluded[name] for name in ("priority", "deleted_at", "switched_off")},
+)
+
+
+def _write_rows(
+    tx: Change, context_id: str, state: RowState, priorities: Mapping[str, float]
 ) -> None:
-    values: dict[str, Any] = {
-        "priority": priority,
+    """Set the rows of things to a state; `priorities` are by the ids of the things."""
+    values = {
+        "context_id": context_id,
+        "created_at": tx.now,
         "deleted_at": None if state == "on" else tx.now,
         "switched_off": int(state == "off"),
     }
-    key = {"context_id": context_id, "thing_id": thing_id}
-    statement = sqlite.insert(equipped).values(created_at=tx.now, **key, **values)
-    tx.conn.execute(statement.on_conflict_do_update(index_elements=list(key), set_=values))
+    new_rows = [
+        {"thing_id": thing_id, "priority": priority, **values}
+        for thing_id, priority in priorities.items()
+    ]
+    if new_rows:
+        tx.conn.execute(_WRITE_ROW, new_rows)
+        tx.publish_on_commit(WorldChanged(context_id))
 
 
 def read_off_contexts(conn: Connection, thing_ids: Sequence[str]) -> set[str]:
@@ -228,21 +253,37 @@ def find_rooms_with(conn: Connection, thing_ids: Sequence[str]) -> set[str]:
 
 
 def copy_equipment(tx: Change, from_id: str, to_id: str) -> None:
-    """Copy a context's live rows to a new one: the relationships, not the things."""
-    source = select(equipped).where(
-        equipped.c.context_id == from_id, equipped.c.deleted_at.is_(None)
+    """Copy a context's live rows to a new one: the relationships, not the things.
+
+    A text in the bag of the old one is replaced by its namesake in the bag of the new one.
+    """
+    old, copy = things.alias("old"), things.alias("copy")
+    source = (
+        select(
+            literal(to_id),
+            func.coalesce(copy.c.id, equipped.c.thing_id),
+            equipped.c.priority,
+            literal(tx.now),
+        )
+        .select_from(equipped)
+        .outerjoin(
+            old,
+            (old.c.id == equipped.c.thing_id)
+            & (old.c.parent_id == from_id)
+            & old.c.kind.in_(("data", "reference"))
+            & old.c.deleted_at.is_(None),
+        )
+        .outerjoin(
+            copy,
+            (copy.c.parent_id == to_id)
+            & (copy.c.kind == old.c.kind)
+            & (copy.c.name == old.c.name)
+            & copy.c.deleted_at.is_(None),
+        )
+        .where(equipped.c.context_id == from_id, equipped.c.deleted_at.is_(None))
     )
-    copies = [
-        {
-            "context_id": to_id,
-            "thing_id": row["thing_id"],
-            "priority": row["priority"],
-            "created_at": tx.now,
-        }
-        for row in tx.conn.execute(source).mappings()
-    ]
-    if copies:
-        tx.conn.execute(insert(equipped), copies)
+    columns = ["context_id", "thing_id", "priority", "created_at"]
+    tx.conn.execute(insert(equipped).from_select(columns, source, include_defaults=False))
 
 
 def split_patterns(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, literal, select, update
 
 from sshwarma.world.errors import NotFound
 from sshwarma.world.events import WorldChanged
@@ -54,6 +54,28 @@ def open_exit(
         tx.conn.execute(insert(exits).values(from_room_id=from_id, direction=direction, **values))
     tx.publish_on_commit(WorldChanged(from_id))
     return old_exit if old_exit is not None and old_exit.to_id != to_id else None
+
+
+def copy_exits(tx: Change, from_id: str, to_id: str, created_by: str | None) -> None:
+    """Copy the exits of a room to a new one, those to live rooms, in one statement."""
+    query = (
+        select(
+            literal(to_id),
+            exits.c.direction,
+            exits.c.to_room_id,
+            literal(created_by),
+            literal(tx.now),
+        )
+        .join(things, things.c.id == exits.c.to_room_id)
+        .where(
+            exits.c.from_room_id == from_id,
+            exits.c.deleted_at.is_(None),
+            things.c.deleted_at.is_(None),
+        )
+    )
+    columns = ["from_room_id", "direction", "to_room_id", "created_by", "created_at"]
+    tx.conn.execute(insert(exits).from_select(columns, query, include_defaults=False))
+    tx.publish_on_commit(WorldChanged(to_id))
 
 
 def close_exit(tx: Change, from_id: str, direction: str) -> Exit:

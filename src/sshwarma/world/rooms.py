@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 import structlog
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, func, insert, literal, select, update
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
 from sshwarma.world import access, equipment, exits, names, things
@@ -15,6 +15,7 @@ from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.events import WorldChanged
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import HOME_ID, now_ms
 from sshwarma.world.reader import next_call
@@ -22,6 +23,8 @@ from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import UnreadableError, take_field, take_word, take_words
 from sshwarma.world.things import Thing
+
+_COPIED_COLUMNS: Final = ("kind", "name", "description", "content", "uri", "metadata")
 
 log = structlog.get_logger(__name__)
 
@@ -169,27 +172,34 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
         metadata={**metadata, "forked_from": source.id},
         created_by=owner.id,
     )
+    _copy_texts(tx, source_id, room.id, owner.id)
     equipment.copy_equipment(tx, source_id, room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
-    for thing in things.read_children(tx.conn, source_id, "data", "reference"):
-        copy = things.create_thing(
-            tx,
-            room.id,
-            thing.kind,
-            thing.name,
-            description=thing.description,
-            content=thing.content,
-            uri=thing.uri,
-            metadata=thing.metadata,
-            created_by=owner.id,
-        )
-        for row in equipment.read_equipped_rows(tx.conn, [room.id]):
-            if row.thing.id == thing.id and row.equipped:
-                equipment.unequip_things(tx, room.id, [thing])
-                equipment.equip_things(tx, room.id, [copy], row.priority)
-    for way in exits.read_exits(tx.conn, source_id):
-        exits.open_exit(tx, room.id, way.direction, way.to_id, owner.id)
+    exits.copy_exits(tx, source_id, room.id, owner.id)
     return room
+
+
+def _copy_texts(tx: Change, source_id: str, room_id: str, owner_id: str) -> None:
+    """Copy the data and references of a room to a new one.
+
+    In one statement, because a bag may have thousands and all other changes wait.
+    """
+    source = things_table.c
+    new_columns = {
+        "id": func.new_id(),
+        "parent_id": literal(room_id),
+        "created_by": literal(owner_id),
+        "created_at": literal(tx.now),
+        "updated_at": literal(tx.now),
+    }
+    texts = select(*(source[name] for name in _COPIED_COLUMNS), *new_columns.values()).where(
+        source.parent_id == source_id,
+        source.kind.in_(("data", "reference")),
+        source.deleted_at.is_(None),
+    )
+    columns = [*_COPIED_COLUMNS, *new_columns]
+    tx.conn.execute(insert(things_table).from_select(columns, texts, include_defaults=False))
+    tx.publish_on_commit(WorldChanged(room_id))
 
 
 def restore_room(tx: Change, room: Thing) -> None:

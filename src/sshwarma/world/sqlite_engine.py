@@ -10,6 +10,8 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
+from sshwarma.world.ids import new_id
+
 BUSY_TIMEOUT_MS = 5_000
 """Milliseconds a connection waits for the lock of another process (a backup, a report)."""
 
@@ -41,6 +43,7 @@ def create_sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
         connection.execute("PRAGMA foreign_keys = ON")
         if not read_only:
             _use_log(connection, path)
+            connection.create_function("new_id", 0, new_id)  # for rows that a statement copies
             connection.execute("PRAGMA synchronous = FULL")
 
     return engine
