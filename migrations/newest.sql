@@ -33,7 +33,7 @@ CREATE TABLE things (
 	created_by TEXT,
 	created_at INTEGER NOT NULL,
 	updated_at INTEGER NOT NULL,
-	deleted_at INTEGER,
+	deleted_at INTEGER, name_for_models TEXT, name_for_mcp TEXT,
 	CONSTRAINT pk_things PRIMARY KEY (id),
 	CONSTRAINT fk_things_parent_id FOREIGN KEY(parent_id) REFERENCES things (id)
 );
@@ -531,7 +531,11 @@ SELECT room.id AS id,
            AS created_at
 FROM things AS room WHERE room.kind = 'room' AND room.deleted_at IS NULL;
 
-INSERT INTO "alembic_version" VALUES('0016');
+CREATE INDEX ix_things_name_for_models ON things (name_for_models) WHERE deleted_at IS NULL AND name_for_models IS NOT NULL;
+
+CREATE INDEX ix_things_name_for_mcp ON things (name_for_mcp) WHERE deleted_at IS NULL AND name_for_mcp IS NOT NULL;
+
+INSERT INTO "alembic_version" VALUES('0017');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

@@ -74,3 +74,17 @@ def sharing_statements() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_engine, "create_engine", create_sharing_engine)
         yield
+
+
+def read_misnamed_tools(path: Path) -> list[str]:
+    """Return the tools of a world whose stored names are not those that lists show."""
+    from sshwarma.world.tool_names import make_stored_names
+
+    with closing(sqlite3.connect(path)) as database:
+        found = database.execute(
+            "SELECT kind, qualified_name, name_for_models, name_for_mcp FROM things"
+        ).fetchall()
+    return [
+        str(name) for kind, name, *stored in found
+        if stored != list(make_stored_names(kind, name).values())
+    ]  # fmt: skip

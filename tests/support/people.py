@@ -27,6 +27,7 @@ from sshwarma.world.presence import AgentConnection
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+from support.databases import read_misnamed_tools
 from support.services import close_services, services_in
 
 T = TypeVar("T")
@@ -144,14 +145,15 @@ def _stand(world: World, agent: Agent, room: str, door: Door) -> Someone:
 async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
     """The world of a copy of `newborn`, closed afterwards.
 
-    It must leave no task and no thread. What tests share may: its tasks run
-    coroutines of the modules `shared`.
+    Its tools must be stored with the names that lists show. It must leave no task and no thread.
+    What tests share may: its tasks run coroutines of the modules `shared`.
     """
     before, threads = asyncio.all_tasks(), set(threading.enumerate())
     made = await World.open(path, ())  # `newborn` has the built-in tools already
     yield made
     await close_services(made)
     await made.close()
+    assert made.store.is_damaged or read_misnamed_tools(path) == []
     left = {
         task
         for task in asyncio.all_tasks() - before - {asyncio.current_task()}

@@ -6,7 +6,7 @@ would be shown under one name cannot exist together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from sqlalchemy import Connection, select
 
@@ -47,15 +47,8 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
         Conflict: naming the other tool.
     """
     names = {model_tool_name(canonical), mcp_tool_name(canonical)}
-    query = select(things_table.c.id, things_table.c.qualified_name).where(
-        things_table.c.kind == "tool",
-        things_table.c.deleted_at.is_(None),
-        things_table.c.qualified_name.is_not(None),
-    )
-    for tool_id, label in tx.conn.execute(query).all():
-        if names.isdisjoint((model_tool_name(label), mcp_tool_name(label))):
-            continue
-        tool = things.get_live_thing(tx.conn, tool_id)
+    for tool in _read_tools_shown_as(tx.conn, names):
+        label = tool.label
         if any(link.deleted_at is not None for link in AncestorCache(tx.conn).ancestors_of(tool)):
             things.delete_thing(tx, tool)
             continue
@@ -66,6 +59,16 @@ def claim_tool_name(tx: Change, canonical: str) -> None:
             f"{canonical} and {label} would both be shown as {name}.",
             hint="Choose another name.",
         )
+
+
+def _read_tools_shown_as(conn: Connection, names: Collection[str]) -> list[Thing]:
+    """Return the live tools that some list shows under one of these names."""
+    found: dict[str, Thing] = {}
+    for column in (things_table.c.name_for_models, things_table.c.name_for_mcp):
+        query = select(things_table).where(column.in_(names), things_table.c.deleted_at.is_(None))
+        for row in conn.execute(query).mappings():
+            found[row["id"]] = things.thing_from_row(row)
+    return list(found.values())
 
 
 def find_spelled(conn: Connection, name: str) -> Iterator[Thing]:

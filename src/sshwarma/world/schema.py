@@ -73,6 +73,9 @@ things = Table(
     Column("created_at", Millis, nullable=False),
     Column("updated_at", Millis, nullable=False),
     Column("deleted_at", Millis),
+    # Of a tool: its names in other lists (`tool_names.py`), two of which cannot be the same.
+    Column("name_for_models", Text),
+    Column("name_for_mcp", Text),
     _live_index("ix_things_parent", "parent_id"),
     _live_index("ix_things_kind", "kind"),
     _live_index("uq_things_place", "parent_id", "kind", "name", unique=True),
@@ -86,6 +89,14 @@ things = Table(
         "ix_things_auto_load",
         "auto_load",
         sqlite_where=text("deleted_at IS NULL AND auto_load = 1"),
+    ),
+    *(
+        Index(
+            f"ix_things_{name}",
+            name,
+            sqlite_where=text(f"deleted_at IS NULL AND {name} IS NOT NULL"),
+        )
+        for name in ("name_for_models", "name_for_mcp")
     ),
 )
 

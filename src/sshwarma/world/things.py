@@ -28,6 +28,7 @@ from sshwarma.world.ids import new_id
 from sshwarma.world.schema import things
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import read_object_or_none
+from sshwarma.world.tool_names import make_stored_names
 
 ThingKind = Literal["container", "room", "agent", "mcp", "toolset", "tool", "data", "reference"]
 THING_KINDS: Final[tuple[ThingKind, ...]] = get_args(ThingKind)
@@ -223,6 +224,7 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
         "kind": kind,
         "name": name,
         "qualified_name": qualified_name,
+        **make_stored_names(kind, qualified_name),
         "description": description or None,
         "content": content,
         "uri": uri,
@@ -256,6 +258,8 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
     for name in ("content", "description"):
         if isinstance(columns.get(name), str):
             columns[name] = replace_nul(columns[name])
+    if "qualified_name" in columns:
+        columns |= make_stored_names(old_thing.kind, columns["qualified_name"])
     try:
         tx.conn.execute(
             update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)

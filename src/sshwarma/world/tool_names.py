@@ -1,7 +1,8 @@
 """Names of a tool in the lists of models and of MCP clients.
 
 The canonical name is `namespace:tool`. Models get `namespace__tool` in the alphabet and length
-their providers allow; MCP shows `namespace.tool`.
+their providers allow; MCP shows `namespace.tool`. Both are stored with each tool, so that a new
+name is compared with an index: to change how they are made needs a migration.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ def mcp_tool_name(canonical: str) -> str:
     """
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
     return _cut_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
+
+
+def make_stored_names(kind: str, canonical: str | None) -> dict[str, str | None]:
+    """Return the columns of a thing that follow from its kind and qualified name."""
+    if kind != "tool" or canonical is None:
+        return {"name_for_models": None, "name_for_mcp": None}
+    return {"name_for_models": model_tool_name(canonical), "name_for_mcp": mcp_tool_name(canonical)}
 
 
 def _cut_name(name: str, canonical: str, length: int) -> str:

@@ -30,6 +30,7 @@ from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+from sshwarma.world.tool_names import make_stored_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def _compare_tools(
             "metadata": things.dump_metadata(metadata),
             "qualified_name": f"{server.name}:{tool.name}",
             "updated_at": tx.now,
+            **make_stored_names("tool", f"{server.name}:{tool.name}"),
         }
         if thing is None:
             identity = {
@@ -211,6 +213,8 @@ def _store_tools(tx: Change, created: list[dict[str, Any]], changed: list[dict[s
                 description=bindparam("b_description"),
                 metadata=bindparam("b_metadata"),
                 qualified_name=bindparam("b_qualified_name"),
+                name_for_models=bindparam("b_name_for_models"),
+                name_for_mcp=bindparam("b_name_for_mcp"),
                 updated_at=bindparam("b_updated_at"),
                 available=1,
                 deleted_at=None,
