@@ -7,10 +7,14 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
+from typing_extensions import TypeIs
+
 from sshwarma.common.secret_detection import looks_like_key
 from sshwarma.common.validation_text import format_given
 
 MAX_PORT: Final = 65_535
+PORT_RULE: Final = f"1 to {MAX_PORT}"
+"""The numbers of ports to which one can connect, in words."""
 
 SSH_PORT: Final = 22
 """The port that ssh uses by itself."""
@@ -30,6 +34,11 @@ def split_address(value: str) -> tuple[str, int]:
     if int(port) > MAX_PORT:
         raise ValueError(f"the port must be at most {MAX_PORT} (got {port})")
     return host.strip("[]"), int(port)
+
+
+def is_port(value: object) -> TypeIs[int]:
+    """Return whether a value is the number of a port to which one can connect."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT
 
 
 def format_address(host: str, port: int) -> str:

@@ -16,7 +16,7 @@ import idna
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.sandbox.profile import WORKSPACE_PATH
-from sshwarma.settings.addresses import MAX_PORT
+from sshwarma.settings.addresses import PORT_RULE, is_port
 from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.workspaces.tree import Entry
 
@@ -111,16 +111,9 @@ def _check_file(value: Any, files: Mapping[str, Entry] | None) -> tuple[str | No
 
 
 def _check_port(value: Any) -> tuple[int | None, str]:
-    if (
-        isinstance(value, str)
-        and value.isascii()
-        and value.isdecimal()
-        and len(value) <= len("65535")
-    ):
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,5}", value):
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT:
-        return value, ""
-    return None, f"must be a port from 1 to {MAX_PORT}"
+    return (value, "") if is_port(value) else (None, f"must be a port from {PORT_RULE}")
 
 
 def name_value(value: Any) -> str:

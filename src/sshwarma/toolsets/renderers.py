@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from sshwarma.settings.addresses import MAX_PORT
+from sshwarma.settings.addresses import PORT_RULE, is_port
 from sshwarma.toolsets.paths import find_bundle_path_problem
 from sshwarma.toolsets.render_targets import find_url_problem
 
@@ -28,10 +28,9 @@ def _check_artifact(path: str) -> str:
 
 
 def _check_port(port: Any) -> Any:
-    is_number = isinstance(port, int) and not isinstance(port, bool) and 0 < port <= MAX_PORT
-    if is_number or (isinstance(port, str) and port.startswith("$")):
+    if is_port(port) or (isinstance(port, str) and port.startswith("$")):
         return port
-    raise ValueError(f"must be 1 to {MAX_PORT}, or an expression such as $return.port")
+    raise ValueError(f"must be {PORT_RULE}, or an expression such as $return.port")
 
 
 def _check_url(url: str) -> str:
