@@ -9,6 +9,7 @@ import pytest
 
 from sshwarma.common.limits import MAX_ARGUMENT_CHECKS, MAX_ARGUMENTS_BYTES, MAX_NAMED_PROBLEMS
 from sshwarma.tools.arguments import check_arguments, parse_arguments
+from sshwarma.toolsets.input_schema import find_schema_problem
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import PERSON
 from sshwarma.world.things import Thing
@@ -136,6 +137,17 @@ def test_references_inside_the_schema_are_followed() -> None:
     assert check_arguments(tool(schema), {"at": {"x": 1, "next": {"x": 2}}})
     with pytest.raises(Invalid, match=r"at\.next\.x: required"):
         check_arguments(tool(schema), {"at": {"x": 1, "next": {}}})
+
+
+def test_reference_to_an_entry_of_a_list_is_followed() -> None:
+    """An import accepts it, so a call must not take anything for it."""
+    size = {"properties": {"size": {"type": "integer"}}}
+    properties = {"x": {"$ref": "#/anyOf/0/properties/size"}}
+    schema = {"type": "object", "properties": properties, "anyOf": [size]}
+    assert not find_schema_problem(schema)
+    assert check_arguments(tool(schema), {"x": 3})
+    with pytest.raises(Invalid, match="x: must be a whole number"):
+        check_arguments(tool(schema), {"x": "three"})
 
 
 @pytest.mark.parametrize(

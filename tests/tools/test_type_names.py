@@ -16,7 +16,8 @@ ROOT: dict[str, Any] = {
         "Point": POINT,
         "Colour": {"enum": ["red", "blue"], "type": "string"},
         "Loop": {"type": "array", "items": {"$ref": "#/$defs/Loop"}},
-    }
+    },
+    "anyOf": [{}, {"properties": {"size": {"type": "integer"}}}],
 }
 
 
@@ -29,6 +30,8 @@ ROOT: dict[str, Any] = {
         ({"$ref": "#/$defs/Colour"}, "red|blue"),
         ({"$ref": "#/$defs/Point"}, "{x, y?}"),
         ({"$ref": "#/$defs/Gone"}, "Gone"),
+        ({"$ref": "#/anyOf/1/properties/size"}, "integer"),
+        ({"$ref": "#/anyOf/2"}, "any"),
         ({"$ref": "https://example.org/x"}, "any"),
         ({"type": "array", "items": {"$ref": "#/$defs/Point"}}, "{x, y?}[]"),
         ({"type": "array", "items": {"$ref": "#/$defs/Colour"}}, "(red|blue)[]"),

@@ -25,6 +25,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.tools.argument_names import use_own_names
+from sshwarma.tools.json_pointers import find_part
 from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
 from sshwarma.world.errors import Invalid, too_long_error
@@ -272,21 +273,9 @@ class _BoundedSchema:
                 node["additionalProperties"], depth + 1
             )
         if "$ref" in node:
-            target = self._simplify_node(self._resolve_reference(node["$ref"]), depth + 1)
+            target = self._simplify_node(find_part(self._root_schema, node["$ref"]), depth + 1)
             schema.setdefault("allOf", []).append(target)
         return schema
-
-    def _resolve_reference(self, reference: Any) -> Any:
-        """Return the target of a reference within the schema, else an empty schema."""
-        if not isinstance(reference, str) or not (reference + "/").startswith("#/"):
-            return {}
-        target: Any = self._root_schema
-        for step in reference[1:].split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(target, dict) or key not in target:
-                return {}
-            target = target[key]
-        return target
 
 
 def _is_kept_keyword(key: str, value: Any) -> bool:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from sshwarma.tools.json_pointers import find_part
+
 _DEPTH: Final = 4
 """Objects and lists inside of each other that are named; below, only the kind is."""
 
@@ -27,7 +29,7 @@ def name_type(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> str:
         return "any"
     known = resolve_reference(schema, root)
     if known is not schema:
-        return name_type(known, root, depth - 1) if depth else _name_reference(schema)
+        return name_type(known, root, depth - 1) if depth else _name_reference(schema) or "any"
     if name := _name_reference(schema):
         return name
     if "enum" in schema or "const" in schema:
@@ -54,15 +56,15 @@ def name_type(schema: Any, root: Mapping[str, Any], depth: int = _DEPTH) -> str:
 
 
 def resolve_reference(schema: Any, root: Mapping[str, Any]) -> Any:
-    """Return the definition that a schema refers to, or else the schema itself.
+    """Return the part of the root that a schema refers to, or else the schema itself.
 
     Args:
-        schema: which may refer to a definition.
-        root: the schema that has its definitions.
+        schema: which may refer to a part, such as a definition.
+        root: the schema that has the part.
     """
-    name = _name_reference(schema)
-    definitions = root.get("$defs")
-    return definitions.get(name, schema) if name and isinstance(definitions, Mapping) else schema
+    reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+    part = find_part(root, reference)
+    return schema if part is None else part
 
 
 def _name_reference(schema: Any) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sshwarma.common.limits import MAX_SERVER_SCHEMA_BYTES
 from sshwarma.common.shorten import shorten_name, shorten_text
+from sshwarma.tools.json_pointers import find_part
 
 _REFERENCE_KEYWORDS: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -30,7 +31,7 @@ def find_schema_problem(schema: dict[str, Any]) -> str:
             continue  # an argument of that name, or refused below
         if not (value + "/").startswith("#/"):
             return f"{keyword} must begin with #/, a part of the schema (got {shorten_name(value)})"
-        if not _leads_to_schema(schema, value):
+        if not isinstance(find_part(schema, value), dict | bool):
             return f"{keyword} {shorten_name(value)} leads to no part of the schema"
     return _find_invalid(schema)
 
@@ -47,18 +48,6 @@ def _walk(schema: Any) -> Iterator[tuple[str, Any]]:
                 if key in _REFERENCE_KEYWORDS or (key == "$id" and isinstance(inner, str)):
                     yield key, inner
                 waiting.append(inner)
-
-
-def _leads_to_schema(schema: dict[str, Any], reference: str) -> bool:
-    target: Any = schema
-    for step in reference[1:].split("/")[1:]:
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(target, list) and key.isascii() and key.isdecimal() and len(key) < 6:
-            index = int(key)
-            target = target[index] if index < len(target) else None
-        else:
-            target = target.get(key) if isinstance(target, dict) else None
-    return isinstance(target, dict | bool)
 
 
 def _find_invalid(schema: dict[str, Any]) -> str:
