@@ -300,6 +300,8 @@ def test_arguments_must_be_json_within_the_size_limit() -> None:
         ("", {}),
         ("sides=6", {"sides": 6}),
         ('{"sides": 6}', {"sides": 6}),
+        ("""'{"sides": 6, "label": "it"}' """, {"sides": 6, "label": "it"}),
+        (r""""{\"sides\": 6}" """, {"sides": 6}),
         ("label=6 sides=6", {"label": "6", "sides": 6}),
         ("label='two words' how=sum", {"label": "two words", "how": "sum"}),
         ("faces='[\"a\"]' loud=true", {"faces": ["a"], "loud": True}),
@@ -322,3 +324,18 @@ def test_typed_words_are_parsed_by_the_schema(text: str, arguments: dict[str, An
 def test_unparsable_words_are_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_arguments(tool(DICE), text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("""'{"sides": 6' """, "The arguments are not valid JSON"),
+        (""""{"sides": 6}" """, "The arguments are not valid JSON"),
+        ("""'{"sides": 6}' label=x""", '{"sides": 6} is not NAME=VALUE.'),
+    ],
+)
+def test_refusal_of_an_object_in_quotes_says_how_it_is_quoted(text: str, said: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_arguments(tool(DICE), text)
+    assert refused.value.message.startswith(said)
+    assert "in single quotes or in none" in refused.value.hint_for(PERSON)

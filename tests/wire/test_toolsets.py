@@ -105,6 +105,13 @@ def test_toolset_takes_no_tools_of_people(ann: Person, painted: str) -> None:
 
 
 @needs_bubblewrap
+def test_object_with_the_quotes_of_a_shell_is_taken(ann: Person, painted: str) -> None:
+    """As of `ssh HOST run TOOL "'{...}'"`, whose shell takes the outer quotes."""
+    arguments = json.dumps({"path": "/ts/toolset.yaml"})
+    assert "manifest_version" in ann.does(f"run {painted}:peek '{arguments}'")
+
+
+@needs_bubblewrap
 def test_wrong_arguments_name_the_field_before_the_tool_runs(ann: Person, painted: str) -> None:
     refused = ann.run(f"run {painted}:paint " + json.dumps({"where": {"times": "x"}}))
     assert refused.status != 0 and "where" in refused.err + refused.out

@@ -9,6 +9,7 @@ simplified schema accepts a superset of the original; the provider may still rej
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -51,6 +52,10 @@ _JSON_VALUE: Final = re.compile(r"(?:^|\s)[^\s=\"']+=(?=[\[{])")
 """The name of an argument before a list or an object."""
 
 _DECODER: Final = json.JSONDecoder()
+
+_OBJECT_HINT: Final = (
+    'A JSON object stands alone, in single quotes or in none: {"prompt": "jazz drums", "bars": 4}'
+)
 
 _TYPE_DESCRIPTIONS: Final = {
     "string": "text",
@@ -134,32 +139,47 @@ def _name_refused_tool(tool: Thing, reader: Reader) -> str:
 def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
     """Parse words after a tool's name: `bars=4 prompt="two words"`, or a JSON object.
 
-    A value is text where the tool takes text, else its JSON value, if it is JSON.
+    A value is text where the tool takes text, else its JSON value, if it is JSON. An object may
+    have quotes around it, which the shell of somebody has left there.
 
     Raises:
         Invalid: if it cannot be parsed.
     """
-    if text.lstrip().startswith("{"):
+    given = _unquote_object(text)
+    if given.lstrip().startswith("{"):
         try:
-            data = load_json(text)
+            data = load_json(given)
         except JsonTooLarge as error:
             raise Invalid(f"The value of the arguments {error}.") from error
         except (ValueError, RecursionError) as error:
             reason = describe_json_error(error)
-            raise Invalid(f"The arguments are not valid JSON: {reason}.") from error
+            hint = "" if given is text else _OBJECT_HINT
+            raise Invalid(f"The arguments are not valid JSON: {reason}.", hint=hint) from error
         return dict(data)
     schema = _BoundedSchema(get_input_schema(tool)).schema
     arguments: dict[str, Any] = {}
     for word in _split_values(text):
         name, equals, value = word.partition("=")
         if not equals or not name:
+            hint = 'For example: prompt="jazz drums" bars=4'
             raise Invalid(
-                f"{word[:40]} is not NAME=VALUE.", hint='For example: prompt="jazz drums" bars=4'
+                f"{word[:40]} is not NAME=VALUE.",
+                hint=_OBJECT_HINT if word.lstrip().startswith("{") else hint,
             )
         arguments[name] = (
             value if "string" in _allowed_types(schema, name) else _parse_json_or_text(value)
         )
     return arguments
+
+
+def _unquote_object(text: str) -> str:
+    """Return the object in a text of one quoted word, or else the text."""
+    if text.lstrip().startswith(("'", '"')):
+        with contextlib.suppress(ValueError):
+            words = shlex.split(text)
+            if len(words) == 1 and words[0].lstrip().startswith("{"):
+                return words[0]
+    return text
 
 
 def _split_values(text: str) -> list[str]:
