@@ -46,6 +46,36 @@ def test_plan_has_the_defaults_of_arguments_left_out(
     assert plan["config"]["file"] == "out.txt" and "problems" not in plan
 
 
+@pytest.mark.parametrize("renderer", ["code", "document"])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("b'\\0' * 3072", "A binary file, 3.0 KiB."),
+        ("b'\\xff_*' * 1024", "A binary file, 3.0 KiB."),
+        ("b'a' * (3 << 20)", "A file of 3.0 MiB, too large for here."),
+    ],
+)
+def test_file_that_is_no_text_is_shown_by_its_size_and_how_to_get_it(
+    ann: Person, name: Callable[[str], str], renderer: str, content: str, said: str
+) -> None:
+    kit_id = name("kit")
+    files = kit(kit_id, functions=("write",))
+    files["toolset.yaml"] += f"    renderer: {{type: {renderer}, file: a_*.py}}\n"
+    files["tools/kit.py"] = (
+        f"def write(workspace):\n    (workspace / 'a_*.py').write_bytes({content})\n"
+        "    return {}\n"
+    )
+    assert ann.run("toolset import", pack(files), "-T").status == 0
+    ann.does(f"equip room {kit_id}:*")
+    shown = ann.does(f"run {kit_id}:write").splitlines()
+    assert shown[1] == f"  {said} ssh HOST 'file get a_*.py' > FILE saves it."
+    assert "{}" not in shown
+    later = ann.does("expand")
+    version = ann.json("file history")["versions"][0]["id"][-6:]
+    assert f"  {said} ssh HOST 'file get a_*.py --at {version}' > FILE saves it.\n" in later
+    assert len(ann.run(f"file get a_*.py --at {version}").raw) >= 3072
+
+
 SERVERS = """mcp_servers:
   - id: srv
     command: python3

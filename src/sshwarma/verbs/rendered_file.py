@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,9 +12,12 @@ from sshwarma.common.units import MIB
 from sshwarma.services import services_of
 from sshwarma.tools.result_check import format_value
 from sshwarma.toolsets.renderers import FILE_RENDERERS
+from sshwarma.verbs.file_views import format_size
+from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.damaged_files import naming_damaged_file
 from sshwarma.workspaces.row_versions import find_version_of_row
+from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.tree import Entry
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, WorldError
@@ -68,13 +72,25 @@ async def load_content(
         return version.id, workspaces.get_tree(conn, version.id).get(path)
 
     version_id, entry = await caller.world.store.read(read)
-    if entry is None or not entry.is_file or entry.size > _MAX_SHOWN_BYTES:
+    if entry is None or not entry.is_file:
         return plan
+    at = None if row is None or version_id is None else version_id[-6:]
+    saves = f"{write_ssh_command('file get', path=path, at=at)} > FILE saves it."
+    if entry.size > _MAX_SHOWN_BYTES:
+        return _with_note(plan, f"A file of {format_size(entry.size)}, too large for here. {saves}")
     try:
         with naming_damaged_file(path, (await caller.room()).name, version_id):
-            text = (await workspaces.read(entry)).decode()
+            text = await asyncio.to_thread(decode_file, await workspaces.read(entry))
     except DamagedBlob as error:
-        text = error.message
-    except (WorldError, UnicodeDecodeError):  # no text
+        return _with_note(plan, error.message)
+    except WorldError:
         return plan
+    if text is None:
+        return _with_note(plan, f"A binary file, {format_size(entry.size)}. {saves}")
     return {**plan, "config": {**config, "content": text}}
+
+
+def _with_note(plan: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """Return a plan that shows a sentence about its file, in plain text."""
+    config = {**plan["config"], "content": note, "language": "text"}
+    return {**plan, "renderer": "code", "config": config}
