@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from sshwarma.services import services_of
+from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.rendered_file import load_content
+from sshwarma.verbs.views import draw_result
+from sshwarma.workspaces.damaged_files import LOST_CONTENT_HINT
+from sshwarma.world.reader import API_CLIENT
 from support.people import Someone, do, refused
 
 
@@ -39,6 +43,28 @@ async def test_diff_names_what_is_lost_and_compares_the_rest(bob: Someone) -> No
     assert notes["plan.md"] == (name(old), "")
     assert "+here" in notes["other.md"][1]
     assert new != newest
+
+
+async def test_search_names_what_is_lost_and_searches_the_rest(bob: Someone) -> None:
+    for name_of_lost in "abcdefg":
+        await do(bob, f"/file put {name_of_lost}.md = first")
+    lost = (await do(bob, "/files")).files[0]
+    services_of(bob.caller).workspaces.blobs.path_of(lost.sha256).unlink()
+    await do(bob, "/file put z.md = first again")
+    await invoke(bob.caller, "file put", {"path": "y", "content": "AAEC", "encoded": True})
+    found = await do(bob, "/file search first")
+    assert [(match.path, match.line) for match in found.matches] == [("z.md", 1)]
+    assert (found.files, found.skipped, found.damaged_count) == (1, 8, 7)
+    assert found.damaged == ("a.md", "b.md", "c.md", "d.md", "e.md")
+    assert draw_result(found, API_CLIENT).plain().splitlines()[-1] == (
+        "1 line in 1 file, 1 binary file left out. The contents of 7 files are missing or damaged:"
+        f" a.md, b.md, c.md, d.md, e.md and 2 more. {LOST_CONTENT_HINT}"
+    )
+    one = await do(bob, "/file search first a.md")
+    assert draw_result(one, API_CLIENT).plain().splitlines() == [
+        "0 lines in 0 files. The content of 1 file is missing or damaged:"
+        f" a.md. {LOST_CONTENT_HINT}"
+    ]
 
 
 async def test_rendered_result_says_that_its_file_is_lost(bob: Someone) -> None:

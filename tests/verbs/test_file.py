@@ -359,7 +359,7 @@ async def test_file_whose_content_is_missing_is_named_and_put_again(bob: Someone
     await put(bob, a="x")
     (entry,) = (await do(bob, "/files")).files
     blob = services_of(bob.caller).workspaces.blobs.path_of(entry.sha256)
-    for line in ("/file show a", "/file get a", "/file search x", "/file replace a x y"):
+    for line in ("/file show a", "/file get a", "/file replace a x y"):
         blob.unlink()
         error = await refused(bob, line)
         said = "A content is missing or damaged in the data directory: a in lobby"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import pytest
 
-from sshwarma.common.limits import MAX_SEARCHED_LINE_CHARACTERS
+from sshwarma.common.finish import run_in_thread
+from sshwarma.common.limits import FILE_SEARCH_TIMEOUT_SECONDS, MAX_SEARCHED_LINE_CHARACTERS
 from sshwarma.tools.patterns import LineMatcher
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.views import draw_result
@@ -69,6 +72,24 @@ async def test_search_ends_in_time(bob: Someone, monkeypatch: pytest.MonkeyPatch
     await put(bob, a="x")
     found = await do(bob, "/file search x")
     assert "not all files were searched" in found.stopped
+
+
+async def test_time_for_a_search_begins_when_a_thread_is_free(
+    bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads may be busy with other work for longer than a search may take."""
+    now = 0.0
+
+    async def run_late(work: Callable[[threading.Event], Any]) -> Any:
+        nonlocal now
+        now += 2 * FILE_SEARCH_TIMEOUT_SECONDS
+        return await run_in_thread(work)
+
+    await put(bob, a="x")
+    monkeypatch.setattr("sshwarma.verbs.file_search.time.monotonic", lambda: now)
+    monkeypatch.setattr("sshwarma.verbs.file_search.run_in_thread", run_late)
+    found = await do(bob, "/file search x")
+    assert (len(found.matches), found.stopped) == (1, "")
 
 
 async def test_search_reads_the_first_characters_of_a_long_line(bob: Someone) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Final, TypeAlias
@@ -18,17 +18,19 @@ from sshwarma.common.limits import (
     FILE_SEARCH_TIMEOUT_SECONDS,
     MAX_FILE_MATCHES,
     MAX_MATCH_CONTEXT_LINES,
+    MAX_NAMED_FILES,
     MAX_SEARCHED_BYTES,
     MAX_SEARCHED_LINE_CHARACTERS,
 )
+from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.tools.patterns import LineMatcher, compile_search
 from sshwarma.verbs.arguments import Arg, Word
 from sshwarma.verbs.file import file, match_paths, read_files, workspaces_of
 from sshwarma.verbs.file_arguments import FilePath
 from sshwarma.verbs.views import format_count, view_for_reader
-from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.workspaces.damaged_files import naming_damaged_file
+from sshwarma.workspaces.blobs import BlobStore, DamagedBlob
+from sshwarma.workspaces.damaged_files import LOST_CONTENT_HINT
 from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.workspaces.text_lines import iterate_lines
 from sshwarma.workspaces.tree import Entry
@@ -60,10 +62,13 @@ class FileMatches:
 
     Attributes:
         files: how many files were searched.
-        skipped: how many were not, because they are no text.
+        skipped: how many were not, because they are no text, or their content is missing or
+            damaged.
         stopped: why the search ended early, as a sentence; "" if it did not.
         cut_lines: how many lines were too long to be searched as a whole.
         line_characters: the first characters of a line, which were searched.
+        damaged_count: how many contents are missing or damaged.
+        damaged: the paths of the first files with such a content.
     """
 
     pattern: str
@@ -73,6 +78,8 @@ class FileMatches:
     stopped: str
     cut_lines: int = 0
     line_characters: int = MAX_SEARCHED_LINE_CHARACTERS
+    damaged_count: int = 0
+    damaged: tuple[str, ...] = ()
 
 
 @view_for_reader(FileMatches)
@@ -95,10 +102,26 @@ def draw_file_matches(result: FileMatches, reader: Reader) -> Block:
                 lines.append(line(f"{match.path}{sign}{number}{sign}{text}"))
     found = format_count(len(result.matches), "line")
     searched = format_count(result.files, "file")
-    skipped = f", {format_count(result.skipped, 'binary file')} left out" if result.skipped else ""
-    sentences = (f"{found} in {searched}{skipped}.", _describe_cut(result), result.stopped)
+    binary = result.skipped - result.damaged_count
+    skipped = f", {format_count(binary, 'binary file')} left out" if binary else ""
+    sentences = (
+        f"{found} in {searched}{skipped}.",
+        _describe_damaged(result),
+        _describe_cut(result),
+        result.stopped,
+    )
     lines.append(line(("dim", " ".join(filter(None, sentences)))))
     return block(*lines)
+
+
+def _describe_damaged(result: FileMatches) -> str:
+    """Return what to know and do about files whose content is lost, or ""."""
+    if not (count := result.damaged_count):
+        return ""
+    contents = "content of 1 file is" if count == 1 else f"contents of {count} files are"
+    shown = [shorten_name(path) for path in result.damaged]
+    named = join_with_rest(shown, MAX_NAMED_FILES, total=count)
+    return f"The {contents} missing or damaged: {named}. {LOST_CONTENT_HINT}"
 
 
 def _describe_cut(result: FileMatches) -> str:
@@ -136,66 +159,82 @@ async def search_files(
         limit: number of lines to find (default {DEFAULT_FILE_MATCHES}).
     """
     matcher = compile_search(pattern)
-    version, tree = await read_files(caller, None)
+    _, tree = await read_files(caller, None)
     names = sorted(tree) if path is None else await match_paths(caller, tree, path)
     entries = {name: tree[name] for name in names if tree[name].is_file}
-    room, workspaces = (await caller.room()).name, workspaces_of(caller)
+    workspaces = workspaces_of(caller)
+
+    def run(stop: threading.Event) -> _Search:
+        search = _Search(workspaces.blobs, matcher, context, limit, stop)
+        search.run(entries)
+        return search
+
     async with workspaces.take_long_read(caller):
-        search = _Search(workspaces.blobs, matcher, context, limit)
-        found = await run_in_thread(lambda stop: search.run(entries, room, version, stop))
+        search = await run_in_thread(run)
     return FileMatches(
         pattern,
-        tuple(found),
+        tuple(search.found),
         search.files,
         search.skipped,
         search.stopped,
         search.cut_lines,
         matcher.max_characters,
+        len(search.damaged),
+        tuple(search.damaged[:MAX_NAMED_FILES]),
     )
 
 
 class _Search:
-    """One search, which runs in a thread."""
+    """One search, which begins and runs in a thread."""
 
-    def __init__(self, blobs: BlobStore, matcher: LineMatcher, context: int, limit: int) -> None:
+    def __init__(
+        self,
+        blobs: BlobStore,
+        matcher: LineMatcher,
+        context: int,
+        limit: int,
+        stop: threading.Event,
+    ) -> None:
         self._blobs = blobs
         self._matcher = matcher
         self._context = context
         self._limit = limit
         self._deadline = time.monotonic() + FILE_SEARCH_TIMEOUT_SECONDS
-        self._stop = threading.Event()
+        self._stop = stop
+        self.found: list[FileMatch] = []
         self.files = 0
         self.skipped = 0
+        self.damaged: list[str] = []
         self.cut_lines = 0
         self.stopped = ""
 
-    def run(
-        self, entries: dict[str, Entry], room: str, version: str | None, stop: threading.Event
-    ) -> list[FileMatch]:
-        """Search files of a room in order, until enough is found or it should stop."""
-        self._stop = stop
-        found: list[FileMatch] = []
+    def run(self, entries: Mapping[str, Entry]) -> None:
+        """Search files in order, until enough is found or it should stop."""
         left = MAX_SEARCHED_BYTES
         for path, entry in entries.items():
             left -= entry.size
             if left < 0:
                 self.stopped = "The other files were not searched: they are too large together."
                 break
-            with naming_damaged_file(path, room, version):
-                data = self._blobs.read(entry.sha256)
-            text = decode_file(data)
-            if text is None:
+            if (text := self._read(path, entry)) is None:
                 self.skipped += 1
                 continue
             self.files += 1
             for match in self._search_text(path, text):
-                found.append(match)
-                if len(found) == self._limit:
+                self.found.append(match)
+                if len(self.found) == self._limit:
                     self.stopped = "There may be more lines."
-                    return found
+                    return
             if self.stopped:
                 break
-        return found
+
+    def _read(self, path: str, entry: Entry) -> str | None:
+        """Return the text of a file; None if it is binary, or its content is lost."""
+        try:
+            return decode_file(self._blobs.read(entry.sha256))
+        except DamagedBlob:
+            self.damaged.append(path)
+            return None
 
     def _search_text(self, path: str, text: str) -> Iterator[FileMatch]:
         before: deque[str] = deque(maxlen=self._context)

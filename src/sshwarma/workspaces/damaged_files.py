@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Final
 
 from sshwarma.workspaces.blobs import DamagedBlob
 from sshwarma.workspaces.manifests import shorten_id
+
+LOST_CONTENT_HINT: Final = (
+    "Put the same file again, or let the operator bring its content from a backup."
+)
 
 
 def name_file(path: str, room: str, version: str | None) -> str:
@@ -36,5 +41,5 @@ def naming_damaged_file(path: str, room: str, version: str | None = None) -> Ite
         name = name_file(path, room, version)
         raise DamagedBlob(
             f"A content is missing or damaged in the data directory: {name}.",
-            hint="Put the same file again, or let the operator bring its content from a backup.",
+            hint=LOST_CONTENT_HINT,
         ) from error
