@@ -24,7 +24,7 @@ from sshwarma.admin.damaged_contents import DamagedContentsError
 from sshwarma.admin.doctor import run_checks
 from sshwarma.admin.restore import restore_backup
 from sshwarma.settings import Settings
-from sshwarma.workspaces import manifests
+from sshwarma.workspaces import manifests, used_contents
 from sshwarma.workspaces.blobs import BlobStore, DamagedBlob
 from sshwarma.workspaces.tree import Entry
 from sshwarma.world.migrate import DamagedDatabaseError
@@ -62,7 +62,7 @@ async def test_files_come_back_elsewhere(world: World, blobs: BlobStore, tmp_pat
     restored = restore_backup(tmp_path / "b.tar.gz", tmp_path / "new")
     assert restored["missing_blobs"] == 0
     assert stored(tmp_path / "new") == set(CONTENTS)
-    assert manifests.read_sizes_in_file(tmp_path / "new" / "world.db").keys() == {
+    assert used_contents.read_sizes_in_file(tmp_path / "new" / "world.db").keys() == {
         hashlib.sha256(content).hexdigest() for content in CONTENTS
     }
     modes = {file.stat().st_mode & 0o077 for file in (tmp_path / "new" / "blobs").rglob("*")}

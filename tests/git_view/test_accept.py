@@ -12,11 +12,11 @@ from sqlalchemy import select
 
 from sshwarma.git.accept import CheckedPush, accept_push
 from sshwarma.services import services_of
-from sshwarma.workspaces import manifests
+from sshwarma.workspaces import manifests, used_contents
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.schema import git_pushes
 from support.git_access import ALLOWED
-from support.people import Someone, do
+from support.people import Someone, do, settle
 from support.rows import read_rows_after
 
 HEAD = "a" * 40
@@ -47,6 +47,20 @@ async def read_notices(someone: Someone) -> list[str]:
     return [row.content for row in rows if row.kind == "notice"]
 
 
+async def test_first_push_is_taken_though_a_call_began_meanwhile(
+    bob: Someone, tmp_path: Path
+) -> None:
+    """The empty version that the call made is no commit."""
+    given = make_push(tmp_path, None, [("a", 0o100644, b"1")])
+    await settle(
+        bob.world,
+        lambda tx: manifests.append_beginning(tx, "lobby", "c1", bob.id),
+    )
+    await push(bob, given)
+    _, tree = await services_of(bob.caller).workspaces.read_tree("lobby")
+    assert list(tree) == ["a"]
+
+
 async def test_push_is_one_version_with_its_pack(bob: Someone, tmp_path: Path) -> None:
     given = make_push(tmp_path, None, [("a", 0o100644, b"1"), ("b", 0o100755, b"2")])
     await push(bob, given)
@@ -56,7 +70,7 @@ async def test_push_is_one_version_with_its_pack(bob: Someone, tmp_path: Path) -
     rows = await bob.world.store.read(lambda conn: conn.execute(select(git_pushes)).all())
     assert [(row.manifest_id, row.head, row.pack_size) for row in rows] == [(version, HEAD, 4)]
     assert workspaces.blobs.read(rows[0].pack_sha256) == b"PACK"
-    used = await bob.world.store.read(manifests.read_used_hashes)
+    used = await bob.world.store.read(used_contents.read_used_hashes)
     assert rows[0].pack_sha256 in used
     assert await read_notices(bob) == ["changed 2 files by git push: a, b"]
     await push(bob, make_push(tmp_path, version, []))

@@ -47,6 +47,22 @@ async def test_versions_are_read_from_the_known_one_on(world: World, bob: Someon
     assert history.active_id == made[59].id
 
 
+async def test_empty_version_with_which_a_call_began_is_no_commit(
+    world: World, bob: Someone
+) -> None:
+    beginning = await settle(
+        world,
+        lambda tx: manifests.append_beginning(tx, "lobby", "c1", bob.id),
+    )
+    assert beginning.is_beginning
+    history = await read_history(world, "lobby", {})
+    assert (history.active_id, history.base_id, list(history.versions)) == (None, None, [])
+    made = await add(world, 1, bob.id)
+    assert made.parent_id == beginning.id
+    (found,) = await read(world, {})
+    assert (found["id"], found["changes"]) == (made.id, [["f1", f"{1:064x}", 0o100644]])
+
+
 async def test_names_stay_when_an_agent_is_renamed(world: World, bob: Someone) -> None:
     await add(world, 1, bob.id)
     await add(world, 2, None)

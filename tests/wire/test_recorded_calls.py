@@ -13,6 +13,7 @@ from support.driver import Person, Server
 from support.driver.fixtures import serving
 from support.driver.model import received
 from support.driver.script import Script, speaking
+from support.git_client import WITHOUT_GIT, GitClient
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import kit, pack
 from support.waiting import wait_until
@@ -21,6 +22,17 @@ pytestmark = needs_bubblewrap
 
 TOOLS = '''
 import time
+
+
+def look(workspace):
+    """List files."""
+    return sorted(file.name for file in workspace.iterdir())
+
+
+def write(workspace, path: str, text: str = "text"):
+    """Write a file."""
+    (workspace / path).write_text(text)
+    return "written"
 
 
 def hold(workspace):
@@ -32,6 +44,9 @@ def hold(workspace):
     (workspace / "begun").unlink()
     return "held"
 '''
+
+
+CONFIRMS = "    entrypoint: tools.kit:write\n    requires_confirmation: true\n"
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +77,7 @@ def kit_id(ann: Person, name: Callable[[str], str]) -> str:
         line[4:].partition("(")[0] for line in TOOLS.splitlines() if line[:4] == "def "
     )
     files = kit(made, functions=functions) | {"tools/kit.py": TOOLS}
+    files["toolset.yaml"] += f"  - id: guarded\n{CONFIRMS}"
     assert ann.run("toolset import", pack(files), "-T").status == 0
     ann.does(f"equip room {made}:*")
     return made
@@ -128,3 +144,82 @@ def test_calls_that_a_killed_server_left_open_end_in_the_room(
     assert f"[{kit_id}__hold failed for qwen] {said}" in sent
     assert f"twice failed for {ann.name}] {said}" in sent
     screen.close()
+
+
+def test_call_in_a_room_without_files_begins_and_ends_with_an_empty_version(
+    ann: Person, kit_id: str
+) -> None:
+    assert ann.json("file history")["versions"] == []
+    assert ann.does(f"run {kit_id}:look").startswith("✓")
+    ((call_id, before, after),) = read_calls(ann, "call.id, pre_manifest_id, post_manifest_id")
+    assert before is not None and before == after
+    room = ann.json("files")
+    assert (room["version"], room["files"]) == (before, [])
+    assert ann.json(
+        f"sql SELECT parent_id, files, source, source_ref FROM workspace_manifests"
+        f" WHERE id = '{before}'"
+    )["rows"] == [[None, "{}", "tool_run", call_id]]  # fmt: skip
+    assert ann.json(f"sql SELECT active_manifest_id FROM chats WHERE name = '{room['room']}'")[
+        "rows"
+    ] == [[before]]
+    (shown,) = ann.does("file history").splitlines()[1:]
+    assert shown.startswith(f"  {before[-6:]}  ") and shown.endswith("  no files"), shown
+    assert "no files" in ann.does("file version")
+    assert "has no files" in ann.does("files")
+    assert "Nothing differs" in ann.does("file diff")
+    ann.does(f"run {kit_id}:write path=a", f"run {kit_id}:look")
+    versions = [one["id"] for one in ann.json("file history")["versions"]][::-1]
+    assert versions[0] == before and len(versions) == 2
+    ids = read_calls(ann, "pre_manifest_id, post_manifest_id")
+    assert ids == [[before, before], versions, [versions[1], versions[1]]]
+    assert f"/file restore {versions[1][-6:]}" in ann.does("file history")
+
+
+def test_version_before_a_call_is_known_while_it_runs_and_after_a_crash(
+    house: Server, ann: Person, kit_id: str
+) -> None:
+    running = start(ann, f"run {kit_id}:hold")
+    wait_until(lambda: find_begun(house))
+    ids = read_calls(ann, "pre_manifest_id, post_manifest_id")
+    assert ids == [[ann.json("file history")["versions"][0]["id"], None]]
+    house.kill()
+    running.communicate()
+    house.start()
+    assert read_calls(ann, "pre_manifest_id, post_manifest_id") == ids
+
+
+def test_call_that_is_denied_has_no_versions_and_makes_none(
+    house: Server, model: Script, ann: Person, kit_id: str
+) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    model.will("qwen", [(f"{kit_id}__guarded", {"path": "a"})])
+    model.will("qwen", "Not done.")
+    screen.enter("@qwen write it")
+    screen.wait_for(f"asks to run {kit_id}:guarded")
+    screen.enter("/deny")
+    screen.wait_for("qwen: Not done.")
+    assert read_calls(ann, "status, pre_manifest_id, post_manifest_id") == [["error", None, None]]
+    assert ann.json("files")["version"] is None
+    screen.close()
+
+
+@pytest.mark.skipif(bool(WITHOUT_GIT), reason=WITHOUT_GIT)
+def test_room_with_an_empty_version_is_an_empty_repository_that_takes_a_first_push(
+    model: Script, ann: Person, kit_id: str, tmp_path: Path
+) -> None:
+    git, room = GitClient(ann, tmp_path / "ann"), str(ann.json("files")["room"])
+    mine = git.clone(room)  # before there is a version
+    model.will("qwen", [(f"{kit_id}__write", {"path": "a"})])
+    model.will("qwen", "Done.")
+    ann.does("@qwen write it")
+    assert git.does("log", "--format=%s", cwd=git.clone(room, "written")) == "Change a\n"
+    assert "1 file changed with it: a." in ann.does("undo")
+    assert [one["files"] for one in ann.json("file history")["versions"]] == [0]
+    undone = git.tries("clone", git.url(room), "undone")
+    assert undone.status == 0 and "empty repository" in undone.err
+    (mine / "b").write_text("b\n")
+    git.commit(mine, "first")
+    pushed = git.push(mine)
+    assert pushed.status == 0, pushed
+    assert git.does("log", "--format=%s", cwd=git.clone(room, "again")) == "first\n"
+    assert [one["path"] for one in ann.json("files")["files"]] == ["b"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from sshwarma.sandbox.host import SandboxUser
 from sshwarma.workspaces import blobs as blobs_module
@@ -21,9 +22,11 @@ from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
 from sshwarma.workspaces.tree import Changes, Entry
 from sshwarma.workspaces.workspace import Changed, Workspaces
+from sshwarma.world import calls
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.schema import tool_calls
 from sshwarma.world.world import World
-from support.people import Someone
+from support.people import Someone, settle
 
 MANY = 300
 
@@ -49,6 +52,9 @@ class GatedBlobs(BlobStore):
 
 class Shares:
     """What runs need of the sandboxes of a server, without any."""
+
+    def require(self) -> None:
+        """There could be one."""
 
     @asynccontextmanager
     async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:
@@ -194,6 +200,30 @@ async def test_too_many_files_for_the_room_are_a_clause(
 
     _, kept = await runs.run(alice.caller, work, allow)
     assert kept.problem.endswith("this would be 2")
+
+
+async def test_call_whose_files_are_not_kept_has_the_version_after_it(
+    alice: Someone, files: Workspaces, runs: WorkspaceRuns, disk: FullDisk
+) -> None:
+    call = await settle(
+        alice.world,
+        lambda tx: calls.record_call_start(
+            tx, alice.room_id, alice.id, "kit:fill", {}, turn_id=None, parent_row_id=None
+        ),
+    )
+    caller = alice.caller.inside_call("kit:fill", row_id=call.id)
+
+    async def work(folder: Path) -> None:
+        (folder / "made").write_text("made")
+        disk.fill()
+
+    _, kept = await runs.run(caller, work, allow)
+    assert kept.problem
+    version, tree = await files.read_tree(alice.room_id)
+    assert version is not None and tree == {}
+    columns = select(tool_calls.c.pre_manifest_id, tool_calls.c.post_manifest_id)
+    recorded = await alice.world.store.read(lambda conn: conn.execute(columns).one())
+    assert tuple(recorded) == (version, version)
 
 
 async def test_files_of_a_run_are_merged_once_and_not_on_the_event_loop(

@@ -26,7 +26,7 @@ from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.common.files import give_name, is_on_read_only_disk
 from sshwarma.settings import DATABASE_NAME
-from sshwarma.workspaces.manifests import read_sizes_in_file
+from sshwarma.workspaces.used_contents import read_sizes_in_file
 from sshwarma.world.interrupted_change import undo_interrupted_change
 from sshwarma.world.migrate import DamagedDatabaseError, describe_damage
 from sshwarma.world.schema_check import ForeignSchemaError

@@ -10,7 +10,7 @@ from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.damaged_contents import describe_count, describe_uses, list_uses, read_uses
 from sshwarma.common.units import MIB
 from sshwarma.settings import Settings
-from sshwarma.workspaces.manifests import read_sizes_in_file
+from sshwarma.workspaces.used_contents import read_sizes_in_file
 
 
 def check_files(settings: Settings, restore: str) -> Iterator[CheckResult]:

@@ -32,7 +32,7 @@ from sshwarma.admin.replaced_world import delete_second_names, is_same_file, rep
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.settings import BLOBS_DIRECTORY, DATABASE_NAME
-from sshwarma.workspaces.manifests import read_sizes_in_file
+from sshwarma.workspaces.used_contents import read_sizes_in_file
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
 from sshwarma.world.schema_check import (
     ForeignSchemaError,

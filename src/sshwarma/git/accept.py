@@ -20,7 +20,7 @@ from sshwarma.common.limits import MAX_GIT_PUSH_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import KIB
 from sshwarma.git.access import GitAccess
-from sshwarma.workspaces import manifests
+from sshwarma.git.history import read_newest_commit
 from sshwarma.workspaces.change_kinds import ChangeKind, find_change_kinds
 from sshwarma.workspaces.change_notice import describe_changes
 from sshwarma.workspaces.paths import find_path_problem
@@ -107,7 +107,7 @@ async def accept_push(
 
     def work(tx: Change) -> None:
         def edit(_: Tree) -> Changes:
-            if manifests.read_active_id(tx.conn, caller.room_id) != push.base_id:
+            if read_newest_commit(tx.conn, caller.room_id) != push.base_id:
                 raise Conflict("fetch first: somebody changed the room meanwhile")
             return changes
 

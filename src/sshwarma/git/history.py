@@ -64,12 +64,12 @@ async def read_history(world: World, room_id: str, known: Collection[str]) -> Hi
     """Return the versions of a room up to the present one, but for known ones."""
 
     def read(conn: Connection) -> tuple[str | None, list[Manifest], str | None]:
-        active_id = manifests.read_active_id(conn, room_id)
+        active_id = read_newest_commit(conn, room_id)
         versions: list[Manifest] = []
         next_id = active_id
         while next_id is not None and next_id not in known:
             manifest = manifests.get_manifest(conn, next_id)
-            if manifest is None:
+            if manifest is None or manifest.is_beginning:
                 return active_id, versions, None
             versions.append(manifest)
             next_id = manifest.parent_id
@@ -81,6 +81,13 @@ async def read_history(world: World, room_id: str, known: Collection[str]) -> Hi
     if not is_complete:
         names = await world.store.write(lambda tx: _store_names(tx, authors))
     return History(active_id, base_id, versions[::-1], names)
+
+
+def read_newest_commit(conn: Connection, room_id: str) -> str | None:
+    """Return the present version of a room, its newest commit; None without any."""
+    active_id = manifests.read_active_id(conn, room_id)
+    manifest = None if active_id is None else manifests.get_manifest(conn, active_id)
+    return None if manifest is not None and manifest.is_beginning else active_id
 
 
 async def encode_versions(world: World, history: History) -> AsyncIterator[bytes]:

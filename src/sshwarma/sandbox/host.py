@@ -230,6 +230,15 @@ class SandboxHost:
             raise SandboxError(explain_failure(errors.decode(errors="replace")))
         return printed.decode(errors="replace").splitlines()
 
+    def require(self) -> None:
+        """Raise if there can be no sandbox now.
+
+        Raises:
+            SandboxError: with the obstacle.
+        """
+        if self.obstacle is not None:
+            raise SandboxError(self.obstacle)
+
     @contextlib.asynccontextmanager
     async def run(
         self,
@@ -247,8 +256,7 @@ class SandboxHost:
         Raises:
             SandboxError: if it cannot be made.
         """
-        if self.obstacle is not None:
-            raise SandboxError(self.obstacle)
+        self.require()
         async with self._take_slot(user):
             sandbox = take_spare(program.profile) or await self._start(program)
             sandbox.watch(has_slot=user is not None)
@@ -270,8 +278,7 @@ class SandboxHost:
         Raises:
             SandboxError: if it cannot be made.
         """
-        if self.obstacle is not None:
-            raise SandboxError(self.obstacle)
+        self.require()
         return await self._start(program)
 
     def take_share(self, user: SandboxUser) -> AbstractAsyncContextManager[None]:

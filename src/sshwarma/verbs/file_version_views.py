@@ -78,12 +78,9 @@ def draw_file_history(result: FileHistory, reader: Reader) -> Block:
     )
     if any(item.paths and not item.removed for item in result.versions):
         lines.append(line(("dim", "  + added, ~ changed, - removed")))
-    lines += draw_hint(
-        reader,
-        "{} brings a version back.",
-        "file restore",
-        version=shorten_id(result.versions[-1].id),
-    )
+    if with_files := [item for item in result.versions if item.files]:
+        oldest = shorten_id(with_files[-1].id)
+        lines += draw_hint(reader, "{} brings a version back.", "file restore", version=oldest)
     return block(*lines)
 
 
@@ -144,7 +141,7 @@ def _describe_source_of(item: FileVersionItem, reader: Reader) -> str:
 
 def _describe_paths(item: FileVersionItem) -> str:
     if not item.paths:
-        return "no change"
+        return "no change" if item.files else "no files"
     named = [f"{_MARKS[item.changes[path]]} {path}" for path in item.paths]
     return join_with_rest(named, len(named), total=item.changed)
 

@@ -6,12 +6,10 @@ reading a version never walks further back. The room's metadata names its presen
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
@@ -26,19 +24,16 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    union,
 )
 
 from sshwarma.common.limits import MAX_LISTED_VERSIONS
-from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.times import format_iso
-from sshwarma.workspaces.blobs import SHA256
 from sshwarma.workspaces.tree import Changes, Entry, Tree, apply_changes
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
 from sshwarma.world.ids import new_id
 from sshwarma.world.reader import next_call
-from sshwarma.world.schema import git_pushes, manifest_entries, manifests, toolset_files
+from sshwarma.world.schema import manifest_entries, manifests
 from sshwarma.world.store import Change
 from sshwarma.world.turns import MANIFEST_KEY
 
@@ -85,6 +80,11 @@ class Manifest:
     def short_id(self) -> str:
         """The short id that people use."""
         return shorten_id(self.id)
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether it is the empty version with which a call of a tool began."""
+        return self.source == "tool_run" and self.parent_id is None and not self.entry_count
 
 
 def shorten_id(manifest_id: str) -> str:
@@ -160,6 +160,27 @@ def append_manifest(
     """
     if not changes and source != "git_push":
         raise NothingChanges("Nothing changes.")
+    return _append(tx, room_id, before, changes, source, source_ref, author_id, turn_id)
+
+
+def append_beginning(tx: Change, room_id: str, call_id: str, author_id: str) -> Manifest:
+    """Store the empty version with which a call of a tool begins.
+
+    The room has none before. No turn takes it along, and git has no commit for it.
+    """
+    return _append(tx, room_id, {}, {}, "tool_run", call_id, author_id, None)
+
+
+def _append(
+    tx: Change,
+    room_id: str,
+    before: Tree,
+    changes: Changes,
+    source: Source,
+    source_ref: str | None,
+    author_id: str | None,
+    turn_id: str | None,
+) -> Manifest:
     parent_id = read_active_id(tx.conn, room_id)
     above = tx.conn.execute(
         select(manifests.c.steps).where(manifests.c.id == parent_id)
@@ -286,41 +307,6 @@ def find_last_run(conn: Connection, manifest_id: str | None) -> Manifest | None:
     """
     newest = islice(walk_up(conn, manifest_id), MAX_LISTED_VERSIONS)
     return next((manifest for manifest in newest if manifest.source == "tool_run"), None)
-
-
-def read_used_hashes(conn: Connection) -> set[str]:
-    """Return the hashes that any version of files, a push or a toolset names."""
-    query = union(
-        select(manifest_entries.c.sha256),
-        select(git_pushes.c.pack_sha256),
-        select(toolset_files.c.sha256),
-    )
-    return {sha256 for (sha256,) in conn.execute(query) if sha256}
-
-
-def read_sizes_in_file(database: Path) -> dict[str, int]:
-    """Return the sizes of the contents that a database file names, by their hash.
-
-    A database from before there were files names none.
-
-    Raises:
-        sqlite3.DatabaseError: if it is damaged, or names something that is no hash.
-    """
-    with opened_read_only(database) as opened:
-        tables = "SELECT name FROM sqlite_schema WHERE type = 'table'"
-        names = {name for (name,) in opened.execute(tables)}
-        if "manifest_entries" not in names:
-            return {}
-        query = (
-            "SELECT sha256, size FROM manifest_entries WHERE sha256 <> ''"
-            " UNION SELECT sha256, size FROM toolset_files"
-        )
-        if "git_pushes" in names:
-            query += " UNION SELECT pack_sha256, pack_size FROM git_pushes"
-        found = opened.execute(query).fetchall()
-    if any(not (isinstance(name, str) and SHA256.fullmatch(name)) for name, _ in found):
-        raise sqlite3.DatabaseError("a file has an invalid hash")
-    return {name: int(size) for name, size in found}
 
 
 def walk_up(conn: Connection, manifest_id: str | None) -> Iterator[Manifest]:

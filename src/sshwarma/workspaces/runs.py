@@ -31,15 +31,14 @@ from sshwarma.workspaces.blobs import BlobStore, write_error
 from sshwarma.workspaces.change_kinds import ChangeKind
 from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set_aside
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
-from sshwarma.workspaces.manifests import NothingChanges, read_active_id
+from sshwarma.workspaces.manifests import NothingChanges
 from sshwarma.workspaces.run_folder import Folder, Snapshot, UnusableFolderError
+from sshwarma.workspaces.run_record import begin_run, record_no_change
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Changed, Workspaces
-from sshwarma.world import calls
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.resources import resource_dir
-from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 T = TypeVar("T")
@@ -140,10 +139,12 @@ class WorkspaceRuns:
 
         Raises:
             WorldError: from `check`.
+            SandboxError: if there can be no sandbox.
             DamagedBlob: if a file of the room cannot be read.
             Unavailable: if the disk is full or fails before the work. Afterwards, the result says
                 why nothing of the files was kept.
         """
+        self.sandbox.require()  # else a version would be made for a call that cannot run
         user = sandbox_user(caller)
         lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
         own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Lock())
@@ -153,14 +154,15 @@ class WorkspaceRuns:
         async with first, share, turn:
             await check()
             folder = self._use_folder(caller.room_id)
-            _, base = await self.workspaces.read_tree(caller.room_id)
+            before_id, base = await begin_run(caller, self.workspaces)
             await self._materialize(folder, base)
+            keep = functools.partial(self._keep, caller, folder, before_id, base)
             try:
                 result = await work(folder.path)
             except BaseException:
-                await finish(self._keep(caller, folder, base))
+                await finish(keep())
                 raise
-            files = await finish(self._keep(caller, folder, base))
+            files = await finish(keep())
             await self._delete_old_folders()
         return result, files
 
@@ -210,7 +212,9 @@ class WorkspaceRuns:
             except OSError as error:  # the result of the program counts
                 log.error("old folders were not deleted", reason=str(error))
 
-    async def _keep(self, caller: Caller, folder: Folder, base: Tree) -> RunFiles:
+    async def _keep(
+        self, caller: Caller, folder: Folder, before_id: str | None, base: Tree
+    ) -> RunFiles:
         """Make a version of what a program left in the folder, or say why not.
 
         Its result, or that it was stopped, counts, whatever becomes of the files.
@@ -223,6 +227,8 @@ class WorkspaceRuns:
         except OSError as error:
             log.exception("what a program left could not be read")
             files = RunFiles(problem=f"they could not be read: {error.strerror}")
+        if not files.changes:
+            await record_no_change(caller, before_id)
         if files.left_out or files.problem:  # it may be of any size, and the disk full
             await _discard(folder)
         return files
@@ -235,8 +241,6 @@ class WorkspaceRuns:
         if await asyncio.to_thread(edit, present):
             with contextlib.suppress(NothingChanges):  # others have made the same changes
                 changed = await self.workspaces.change(caller, edit, source="tool_run")
-        if changed is None:
-            await self._record_same(caller)
         return RunFiles(
             changed.changes if changed else {},
             changed.kinds if changed else {},
@@ -244,19 +248,6 @@ class WorkspaceRuns:
             dict(edit.result.kept),
             edit.result.merged,
         )
-
-    async def _record_same(self, caller: Caller) -> None:
-        """Note with a call that it has changed nothing: its version after is that before."""
-        stack = caller.call_stack
-        if stack is None or (call_id := stack.row_id) is None:
-            return
-
-        def work(tx: Change) -> None:
-            active_id = read_active_id(tx.conn, caller.room_id)
-            if active_id is not None:
-                calls.record_manifests(tx, call_id, None, active_id, active_id)
-
-        await caller.world.change(work)
 
 
 def _list_path_changes(base: Tree, found: Tree) -> dict[str, PathChange]:

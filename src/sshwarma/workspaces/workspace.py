@@ -26,7 +26,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.locks import hold_lock
 from sshwarma.common.shorten import shorten_name
-from sshwarma.workspaces import manifests
+from sshwarma.workspaces import manifests, used_contents
 from sshwarma.workspaces.blobs import MIN_GARBAGE_SECONDS, BlobStore
 from sshwarma.workspaces.change_kinds import ChangeKind, find_change_kinds
 from sshwarma.workspaces.manifests import Manifest, Source
@@ -216,10 +216,10 @@ class Workspaces:
     async def _read_used(self) -> set[str]:
         """Return the hashes that are held, or that a world here or a copy names."""
         used = set(self.blobs.held)  # first: one is released when a version names it
-        used |= await self._world.store.read(manifests.read_used_hashes)
+        used |= await self._world.store.read(used_contents.read_used_hashes)
         copies = sorted(self.blobs.directory.parent.glob("world-*.db"))
         for copy in copies:
-            used |= (await asyncio.to_thread(manifests.read_sizes_in_file, copy)).keys()
+            used |= (await asyncio.to_thread(used_contents.read_sizes_in_file, copy)).keys()
         return used
 
     async def change(

@@ -82,6 +82,12 @@ def set_call_status(tx: Change, call_id: str | None, status: Literal["pending", 
         tx.conn.execute(update(tool_calls).where(tool_calls.c.id == call_id).values(values))
 
 
+def record_run_start(tx: Change, call_id: str, before_id: str) -> None:
+    """Record that a call begins to work on files, and from which version."""
+    query = update(tool_calls).where(tool_calls.c.id == call_id)
+    tx.conn.execute(query.values(pre_manifest_id=before_id))
+
+
 def end_open_calls(tx: Change) -> None:
     """Record the end of the calls that a crash has interrupted, in their rooms too.
 
