@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from pathlib import Path
 
@@ -234,6 +235,22 @@ async def test_more_sandboxes_than_allowed_wait(
     await asyncio.gather(*(one("ann") for _ in range(2 * share)))
     assert max(running) == share
     assert set(told) == {f"Waiting: {share} programs of yours run already."}
+
+
+@needs_bubblewrap
+async def test_program_runs_in_a_slot_that_was_taken_before(host: SandboxHost) -> None:
+    program = SandboxProgram(Profile(None), ["/bin/true"], cpu_seconds=9)
+    async with contextlib.AsyncExitStack() as slots:
+        for _ in range(limits.MAX_SANDBOXES):
+            assert not host.is_busy_for(USER)
+            await slots.enter_async_context(host.take_slot(USER))
+        assert host.is_busy_for(USER)
+        async with host.run(program, USER, has_slot=True) as sandbox:
+            assert await sandbox.wait() == Ending(0)
+    async with contextlib.AsyncExitStack() as shares:
+        for _ in range(limits.MAX_SANDBOXES_PER_PERSON):
+            await shares.enter_async_context(host.take_share(USER))
+        assert host.is_busy_for(USER) and not host.is_busy_for(SandboxUser("bob"))
 
 
 @needs_bubblewrap

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +201,8 @@ def test_call_that_is_denied_has_no_versions_and_makes_none(
     screen.wait_for(f"asks to run {kit_id}:guarded")
     screen.enter("/deny")
     screen.wait_for("qwen: Not done.")
-    assert read_calls(ann, "status, pre_manifest_id, post_manifest_id") == [["error", None, None]]
+    columns = "status, pre_manifest_id, post_manifest_id, started_at = finished_at"
+    assert read_calls(ann, columns) == [["error", None, None, 1]]
     assert ann.json("files")["version"] is None
     screen.close()
 
@@ -223,3 +227,55 @@ def test_room_with_an_empty_version_is_an_empty_repository_that_takes_a_first_pu
     assert pushed.status == 0, pushed
     assert git.does("log", "--format=%s", cwd=git.clone(room, "again")) == "first\n"
     assert [one["path"] for one in ann.json("files")["files"]] == ["b"]
+
+
+def let_go(house: Server) -> datetime:
+    """Let the call of `hold` end; return when."""
+    (folder,) = find_begun(house)
+    now = datetime.now(UTC)
+    (folder / "go").touch()
+    return now
+
+
+def test_call_that_waits_for_its_turn_is_pending_and_starts_with_it(
+    house: Server, ann: Person, kit_id: str
+) -> None:
+    first = start(ann, f"run {kit_id}:hold")
+    wait_until(lambda: find_begun(house))
+    began = time.monotonic()
+    second = start(ann, f"run --json {kit_id}:look")
+    wait_until(lambda: read_calls(ann, "status") == [["running"], ["pending"]])
+    asked = time.monotonic()
+    for _ in range(3):  # the wait is longer than what is run
+        assert read_calls(ann, "status, pre_manifest_id")[1] == ["pending", None]
+    waited = time.monotonic() - asked
+    let_go_at = let_go(house)
+    first.communicate()
+    said = json.loads(second.communicate()[0])
+    total = time.monotonic() - began
+    assert said["ok"] and waited <= said["waited"] and said["seconds"] + said["waited"] <= total
+    started, finished = map(datetime.fromisoformat, read_calls(ann, "started_at, finished_at")[1])
+    assert started >= let_go_at.replace(microsecond=let_go_at.microsecond // 1000 * 1000)
+    assert (finished - started).total_seconds() < said["seconds"] + said["waited"]
+    (row,) = (one for one in ann.json("history")["entries"] if one["seq"] == said["seq"])
+    meta = row["meta"]
+    assert [meta["seconds"], meta["waited"]] == [
+        round(said[key], 3) for key in ("seconds", "waited")
+    ]
+
+
+def test_call_that_is_stopped_while_it_waits_has_run_no_time(
+    house: Server, ann: Person, kit_id: str
+) -> None:
+    first = start(ann, f"run {kit_id}:hold")
+    wait_until(lambda: find_begun(house))
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter(f"/run {kit_id}:look")
+    wait_until(lambda: read_calls(ann, "status") == [["running"], ["pending"]])
+    screen.send(b"\x03")
+    screen.wait_for("The call was stopped.")
+    columns = "status, pre_manifest_id, post_manifest_id, started_at = finished_at"
+    assert read_calls(ann, columns)[1] == ["error", None, None, 1]
+    let_go(house)
+    first.communicate()
+    screen.close()

@@ -107,7 +107,7 @@ def test_call_of_a_toolset_that_was_uninstalled_in_the_queue_is_not_run(
     ann.does(f"equip room {kit_id}:*")
     first = occupy(house, ann)
     second = start(house.owner, f"run --room {ann.json('files')['room']} {kit_id}:fail")
-    wait_until(lambda: ann.json("sql SELECT count(*) FROM tool_calls WHERE status = 'running'"
+    wait_until(lambda: ann.json("sql SELECT count(*) FROM tool_calls WHERE status = 'pending'"
                                 f" AND tool_id = '{kit_id}:fail'")["rows"] == [[1]])  # fmt: skip
     ann.does(f"toolset uninstall {kit_id} --yes")
     let_go(house, first)

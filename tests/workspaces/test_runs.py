@@ -23,6 +23,7 @@ from sshwarma.workspaces.runs import RunFiles, WorkspaceRuns, describe_files
 from sshwarma.workspaces.tree import Changes, Entry
 from sshwarma.workspaces.workspace import Changed, Workspaces
 from sshwarma.world import calls
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.schema import tool_calls
 from sshwarma.world.world import World
@@ -55,6 +56,17 @@ class Shares:
 
     def require(self) -> None:
         """There could be one."""
+
+    def __init__(self) -> None:
+        self.slots = asyncio.Semaphore()
+
+    def is_busy_for(self, user: SandboxUser) -> bool:
+        return self.slots.locked()
+
+    @asynccontextmanager
+    async def take_slot(self, user: SandboxUser) -> AsyncIterator[None]:
+        async with self.slots:
+            yield
 
     @asynccontextmanager
     async def take_share(self, user: SandboxUser) -> AsyncIterator[None]:
@@ -202,16 +214,26 @@ async def test_too_many_files_for_the_room_are_a_clause(
     assert kept.problem.endswith("this would be 2")
 
 
+async def begin_call(someone: Someone) -> Caller:
+    """Record a call of a tool, and return the caller inside it."""
+    call = await settle(
+        someone.world,
+        lambda tx: calls.record_call_start(
+            tx, someone.room_id, someone.id, "kit:do", {}, turn_id=None, parent_row_id=None
+        ),
+    )
+    return someone.caller.inside_call("kit:do", row_id=call.id)
+
+
+async def read_call(someone: Someone, *columns: str) -> tuple[Any, ...]:
+    query = select(*(tool_calls.c[column] for column in columns))
+    return tuple(await someone.world.store.read(lambda conn: conn.execute(query).one()))
+
+
 async def test_call_whose_files_are_not_kept_has_the_version_after_it(
     alice: Someone, files: Workspaces, runs: WorkspaceRuns, disk: FullDisk
 ) -> None:
-    call = await settle(
-        alice.world,
-        lambda tx: calls.record_call_start(
-            tx, alice.room_id, alice.id, "kit:fill", {}, turn_id=None, parent_row_id=None
-        ),
-    )
-    caller = alice.caller.inside_call("kit:fill", row_id=call.id)
+    caller = await begin_call(alice)
 
     async def work(folder: Path) -> None:
         (folder / "made").write_text("made")
@@ -221,9 +243,49 @@ async def test_call_whose_files_are_not_kept_has_the_version_after_it(
     assert kept.problem
     version, tree = await files.read_tree(alice.room_id)
     assert version is not None and tree == {}
-    columns = select(tool_calls.c.pre_manifest_id, tool_calls.c.post_manifest_id)
-    recorded = await alice.world.store.read(lambda conn: conn.execute(columns).one())
-    assert tuple(recorded) == (version, version)
+    ids = await read_call(alice, "pre_manifest_id", "post_manifest_id")
+    assert ids == (version, version)
+
+
+async def test_call_that_waits_for_a_slot_of_the_server_is_pending(
+    alice: Someone, runs: WorkspaceRuns
+) -> None:
+    caller = await begin_call(alice)
+    begun = await read_call(alice, "status", "started_at")
+    slots: asyncio.Semaphore = runs.sandbox.slots  # type: ignore[attr-defined]
+    async with slots:
+        waiting = asyncio.create_task(runs.run(caller, list_names, allow))
+        while (await read_call(alice, "status", "started_at")) == begun:
+            assert not waiting.done()
+        assert await read_call(alice, "status", "pre_manifest_id") == ("pending", None)
+    await waiting
+    status, started_at = await read_call(alice, "status", "started_at")
+    assert status == begun[0] == "running" and started_at > begun[1]
+    assert caller.call_stack is not None and caller.call_stack.run.waited > 0
+
+
+async def test_call_that_is_stopped_while_it_waits_has_waited(
+    alice: Someone, runs: WorkspaceRuns
+) -> None:
+    caller = await begin_call(alice)
+    slots: asyncio.Semaphore = runs.sandbox.slots  # type: ignore[attr-defined]
+    async with slots:
+        waiting = asyncio.create_task(runs.run(caller, list_names, allow))
+        while await read_call(alice, "status") != ("pending",):
+            assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert await read_call(alice, "pre_manifest_id", "post_manifest_id") == (None, None)
+    assert caller.call_stack is not None and caller.call_stack.run.waited > 0
+
+
+async def test_call_that_waits_for_nothing_has_not_waited(
+    alice: Someone, runs: WorkspaceRuns
+) -> None:
+    caller = await begin_call(alice)
+    await runs.run(caller, list_names, allow)
+    assert caller.call_stack is not None and caller.call_stack.run.waited == 0
 
 
 async def test_files_of_a_run_are_merged_once_and_not_on_the_event_loop(

@@ -246,18 +246,20 @@ class SandboxHost:
         user: SandboxUser | None,
         *,
         take_spare: Callable[[Profile], Sandbox | None] = _no_spare,
+        has_slot: bool = False,
     ) -> AsyncIterator[Sandbox]:
         """Run a program in a sandbox, which is ended with the context, however that ends.
 
-        Waits while MAX_SANDBOXES run; without a user, for what lasts, such as a server, it does
-        not. `take_share` comes before. `take_spare` returns one that `start_spare` has started for
-        a profile, if there is one.
+        Waits while MAX_SANDBOXES run, unless `take_slot` has done so; without a user, for what
+        lasts, such as a server, it does not. `take_share` comes before. `take_spare` returns one
+        that `start_spare` has started for a profile, if there is one.
 
         Raises:
             SandboxError: if it cannot be made.
         """
         self.require()
-        async with self._take_slot(user):
+        slot = contextlib.nullcontext() if user is None or has_slot else self.take_slot(user)
+        async with slot:
             sandbox = take_spare(program.profile) or await self._start(program)
             sandbox.watch(has_slot=user is not None)
             self.running += 1
@@ -287,9 +289,13 @@ class SandboxHost:
         reason = f"Waiting: {MAX_SANDBOXES_PER_PERSON} programs of yours run already."
         return hold_lock(share, user.tell, reason)
 
-    def _take_slot(self, user: SandboxUser | None) -> AbstractAsyncContextManager[None]:
-        if user is None:
-            return contextlib.nullcontext()
+    def is_busy_for(self, user: SandboxUser) -> bool:
+        """Return whether `take_share` or `take_slot` would wait now."""
+        share = self._shares.get(user.id)
+        return self._slots.locked() or (share is not None and share.locked())
+
+    def take_slot(self, user: SandboxUser) -> AbstractAsyncContextManager[None]:
+        """Wait until fewer than MAX_SANDBOXES run; after all other waiting."""
         reason = f"Waiting: {MAX_SANDBOXES} programs run on this server already."
         return hold_lock(self._slots, user.tell, reason)
 

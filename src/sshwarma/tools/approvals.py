@@ -133,7 +133,6 @@ class Approvals:
         """Ask the people of a world."""
         self._world = world
         self._waiting: dict[int, WaitingApproval] = {}
-        self._waits: dict[str, float] = {}  # seconds that a call has waited, by its record
         self._newest = -1  # the number that was given last; -1 before it was read
         # Rooms where a question has ended just now.
         self._ended: TTLCache[str, bool] = TTLCache(MAX_REMEMBERED_ROOMS, READING_SECONDS)
@@ -243,15 +242,11 @@ class Approvals:
             del self._waiting[waiting.number]
             self._ended[waiting.room_id] = True
             waited = asyncio.get_running_loop().time() - start
-            if waiting.call_id is not None:
-                self._waits[waiting.call_id] = waited
+            if caller.call_stack is not None:
+                caller.call_stack.run.waited += waited
             _extend_time(caller, waited - APPROVAL_TIMEOUT_SECONDS)
         if not answer.is_allowed:
             raise ApprovalDenied(self._describe_denial(tool, answer))
-
-    def take_wait(self, call_id: str) -> float:
-        """Return the seconds that a recorded call has waited, and forget them."""
-        return self._waits.pop(call_id, 0.0)
 
     async def _take_number(self) -> int:
         """Return a number that no earlier question has, also of a server before.

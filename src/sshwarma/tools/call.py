@@ -28,7 +28,8 @@ from sshwarma.tools.call_checks import (
     suggest_equipping,
     suggest_switch_on,
 )
-from sshwarma.tools.call_outcome import PRIVATE_RESULT, CallOutcome
+from sshwarma.tools.call_ending import CallEnding, record_ending, record_stop
+from sshwarma.tools.call_outcome import CallOutcome
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.tools.names import NameTable
 from sshwarma.tools.progress import CallProgress
@@ -36,6 +37,7 @@ from sshwarma.tools.provider import PROVIDER_KEY, ToolProvider, ToolResult
 from sshwarma.tools.result_check import check_result
 from sshwarma.world import calls
 from sshwarma.world.bootstrap import is_private_call
+from sshwarma.world.call_stack import CallRun
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
@@ -147,34 +149,27 @@ class Tools:
                 step=place.step,
             )
         )
-        start = time.monotonic()
+        start, run = time.monotonic(), CallRun()
         recording = asyncio.ensure_future(change)
         try:
             call = await asyncio.shield(recording)
             place.mark_begun()
-            kind, result, nested_calls = await self._run_recorded(caller, call, checked_call)
-            seconds = time.monotonic() - start
+            kind, result, nested = await self._run_recorded(caller, call, checked_call, run)
+            ending = CallEnding(kind, result, time.monotonic() - start, nested)
             await place.wait_to_end()
             request.end_work()
         except asyncio.CancelledError:
             why = request.reason if request.stopped_by else "The call was stopped."
-            await finish(self._record_stop(recording, why, time.monotonic() - start))
+            stopped = CallEnding("error", ToolResult(why, is_error=True), time.monotonic() - start)
+            await finish(record_stop(self._world, recording, run, stopped))
             raise
         origin = caller.connection if turn_id is None and stack is None else None
-        outcome = await self._record_ending(
-            call, kind, result, seconds, nested_calls, origin, is_private=checked_call.is_private
-        )
+        outcome = await record_ending(
+            self._world, call, run, ending, origin=origin, is_private=checked_call.is_private,
+        )  # fmt: skip
         if turn_id is None:
             caller.charge_text_volume(len(outcome.text.encode()), is_stored=True)
         return outcome
-
-    async def _record_stop(self, call: asyncio.Future[Row], why: str, seconds: float) -> None:
-        """Record that a call was stopped, also while its start was being recorded."""
-        ended = ToolResult(why, is_error=True)
-        try:
-            await self._record_ending(await call, "error", ended, seconds)
-        except WorldError as error:  # the room was deleted, or nothing can be stored
-            log.warning("a stopped call was not recorded", reason=str(error))
 
     async def _run_in_trial(self, caller: Caller, call: CheckedCall) -> CallOutcome:
         """Run a call of a tool that is being tested, without recording it."""
@@ -233,7 +228,7 @@ class Tools:
         return await self._world.store.read(lambda conn: find_unequipped_tool(conn, name, is_open))
 
     async def _run_recorded(
-        self, caller: Caller, call: Row, checked: CheckedCall
+        self, caller: Caller, call: Row, checked: CheckedCall, run: CallRun
     ) -> tuple[CallResultKind, ToolResult, int]:
         """Run a recorded call unless it was refused; show its progress in the room.
 
@@ -242,7 +237,7 @@ class Tools:
         thing = checked.outcome
         if isinstance(thing, WorldError):
             return "error", ToolResult(read_error_text(caller, thing), is_error=True), 0
-        inner_caller = caller.inside_call(checked.tool, call.turn_id, call.id)
+        inner_caller = caller.inside_call(checked.tool, call.turn_id, call.id, run)
         stack = inner_caller.call_stack
         if call.turn_id is not None or caller.call_stack is not None:
             # A turn shows its calls itself.
@@ -354,46 +349,3 @@ class Tools:
             log.exception("a tool failed", tool=tool.label)
             return "error", ToolResult(INTERNAL_ERROR, is_error=True)
         return ("error" if result.is_error else "result"), result
-
-    async def _record_ending(
-        self,
-        call: Row,
-        ending: CallResultKind,
-        result: ToolResult,
-        seconds: float,
-        nested_calls: int = 0,
-        origin: object | None = None,
-        *,
-        is_private: bool = False,
-    ) -> CallOutcome:
-        waited = self.approvals.take_wait(call.id)
-        seconds = max(0.0, seconds - waited)
-        shown = ToolResult(PRIVATE_RESULT, is_error=result.is_error) if is_private else result
-        row = await self._world.change(
-            lambda tx: calls.record_call_end(
-                tx,
-                call,
-                ending,
-                shown.full_text,
-                shown.structured,
-                seconds,
-                shown.attachments,
-                nested_calls=nested_calls,
-                origin=origin,
-                render_plan=shown.render_plan,
-                steps=shown.steps,
-                waited=waited,
-            )
-        )
-        return CallOutcome(
-            tool=call.meta["tool"],
-            ending=ending,
-            text=result.full_text,
-            structured=result.structured,
-            seconds=seconds,
-            waited=waited,
-            seq=row.seq,
-            attachments=result.attachments,
-            nested_calls=nested_calls,
-            render_plan=shown.render_plan,
-        )

@@ -18,7 +18,7 @@ class CallOutcome:
 
     Attributes:
         seconds: that it ran.
-        waited: seconds before that in which it waited for an approval.
+        waited: seconds before that in which it waited, for an approval or for its turn.
     """
 
     tool: str

@@ -99,7 +99,8 @@ class Workers:
 
         Args:
             code: the toolset.
-            workspace: the folder that tools work in; None for an empty one that is thrown away.
+            workspace: the folder that tools work in, for a call that has its slot; None for an
+                empty one that is thrown away.
             room_id: of the room, as tools see it.
             method: of the request: tools/list or tools/call.
             params: of the request.
@@ -115,7 +116,8 @@ class Workers:
         profile = Profile(workspace, mounts={**code.mounts, **list_mounts()})
         command = [_python(), "-I", "-S", "/w/worker.py"]
         program = SandboxProgram(profile, command, cpu_seconds=2 * int(seconds), has_input=True)
-        async with self._host.run(program, user, take_spare=self.spares.take) as sandbox:
+        take, has_slot = self.spares.take, workspace is not None
+        async with self._host.run(program, user, take_spare=take, has_slot=has_slot) as sandbox:
             answer = await _exchange(sandbox, lines, seconds)
         if workspace is not None:
             self.spares.prepare(program)

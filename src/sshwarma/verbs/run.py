@@ -32,7 +32,7 @@ class RunResult:
     The room saw the call and the start of the result; row `seq` of its log contains all of it.
     `attachments`: the number of files in it; `calls`: the number of calls that the tool made;
     `render_plan`: how a page shows it; `seconds`: how long it ran; `waited`: the seconds before
-    that in which it waited for an approval.
+    that in which it waited, for an approval or until other programs had ended.
     """
 
     tool: str

@@ -222,7 +222,8 @@ async def _run_in_sandbox(
     )
     words = [_SHELL, "-c", command]
     program = SandboxProgram(profile, words, cpu_seconds=2 * seconds, merge_errors=True)
-    async with services_of(caller).runs.sandbox.run(program, sandbox_user(caller)) as sandbox:
+    host, user = services_of(caller).runs.sandbox, sandbox_user(caller)
+    async with host.run(program, user, has_slot=True) as sandbox:
         assert sandbox.process.stdout is not None  # noqa: S101 - it has a pipe
         try:
             async with asyncio.timeout(seconds):

@@ -1,6 +1,8 @@
-"""What the record of a call says of its work on files: the versions around it."""
+"""The record of a call that works on files: its wait, and the versions around it."""
 
 from __future__ import annotations
+
+import time
 
 import structlog
 
@@ -8,12 +10,38 @@ from sshwarma.workspaces import manifests
 from sshwarma.workspaces.tree import Tree
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world import calls
+from sshwarma.world.call_stack import CallRun
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import FilesChanged
 from sshwarma.world.store import Change
 
 log = structlog.get_logger(__name__)
+
+
+class Wait:
+    """The wait of a call for its turn, before the time that it runs."""
+
+    def __init__(self, run: CallRun | None) -> None:
+        """Begin to wait; without a run, nothing is counted."""
+        self._run = run
+        self._since = time.monotonic()
+
+    def end(self) -> None:
+        """Count the wait, once: the turn has come, or the call was stopped."""
+        if self._run is not None:
+            self._run.waited += time.monotonic() - self._since
+        self._run = None
+
+
+async def begin_wait(caller: Caller, *, is_busy: bool) -> Wait:
+    """Begin to wait for a turn, and record that, if others are before the call."""
+    if not is_busy or caller.call_stack is None:
+        return Wait(None)
+    wait = Wait(caller.call_stack.run)
+    if (call_id := _find_call(caller)) is not None:
+        await caller.world.change(lambda tx: calls.set_call_status(tx, call_id, "pending"))
+    return wait
 
 
 async def begin_run(caller: Caller, workspaces: Workspaces) -> tuple[str | None, Tree]:

@@ -13,11 +13,11 @@ import functools
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import structlog
 
@@ -33,7 +33,7 @@ from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import NothingChanges
 from sshwarma.workspaces.run_folder import Folder, Snapshot, UnusableFolderError
-from sshwarma.workspaces.run_record import begin_run, record_no_change
+from sshwarma.workspaces.run_record import Wait, begin_run, begin_wait, record_no_change
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Changed, Workspaces
 from sshwarma.world.caller import Caller
@@ -92,7 +92,9 @@ class WorkspaceRuns:
         self.sandbox = sandbox
         self._directory = directory
         self._folders: OrderedDict[str, Folder] = OrderedDict()
-        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Semaphore] = (
+            weakref.WeakValueDictionary()
+        )
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -128,7 +130,8 @@ class WorkspaceRuns:
         One call at a time works in a room, and one of each person waits for it, so that nobody
         keeps others waiting for long. `own`, `share` and `lock` are taken in this order, so that a
         call that waits holds up calls of the same person alone, and the room's lock is held only
-        by the one that works.
+        by the one that works, or waits for a slot. They are semaphores, which know whether a
+        newcomer would wait: a lock that was just given back does not.
 
         Args:
             caller: who works.
@@ -146,25 +149,44 @@ class WorkspaceRuns:
         """
         self.sandbox.require()  # else a version would be made for a call that cannot run
         user = sandbox_user(caller)
-        lock = self._locks.setdefault(caller.room_id, asyncio.Lock())
-        own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Lock())
+        lock = self._locks.setdefault(caller.room_id, asyncio.Semaphore())
+        own = self._locks.setdefault(f"{caller.room_id} {user.id}", asyncio.Semaphore())
         share = self.sandbox.take_share(user)
         first = hold_lock(own, user.tell, "Waiting for another program of yours in this room.")
         turn = hold_lock(lock, user.tell, "Waiting for another program in this room.")
-        async with first, share, turn:
-            await check()
-            folder = self._use_folder(caller.room_id)
-            before_id, base = await begin_run(caller, self.workspaces)
-            await self._materialize(folder, base)
-            keep = functools.partial(self._keep, caller, folder, before_id, base)
-            try:
-                result = await work(folder.path)
-            except BaseException:
-                await finish(keep())
-                raise
-            files = await finish(keep())
-            await self._delete_old_folders()
+        is_busy = own.locked() or lock.locked() or self.sandbox.is_busy_for(user)
+        wait = await begin_wait(caller, is_busy=is_busy)
+        try:
+            async with first, share, turn:
+                result, files = await self._run_in_turn(caller, work, check, wait)
+                await self._delete_old_folders()
+        finally:
+            wait.end()
         return result, files
+
+    async def _run_in_turn(
+        self,
+        caller: Caller,
+        work: Callable[[Path], Awaitable[T]],
+        check: Callable[[], Awaitable[None]],
+        wait: Wait,
+    ) -> tuple[T, RunFiles]:
+        """Work when no other program does in the room; see `run`."""
+        folder = self._use_folder(caller.room_id)
+        keep: Callable[[], Coroutine[Any, Any, RunFiles]] | None = None
+        try:
+            async with self.sandbox.take_slot(sandbox_user(caller)):
+                await check()
+                wait.end()
+                before_id, base = await begin_run(caller, self.workspaces)
+                await self._materialize(folder, base)
+                keep = functools.partial(self._keep, caller, folder, before_id, base)
+                result = await work(folder.path)
+        except BaseException:
+            if keep is not None:
+                await finish(keep())
+            raise
+        return result, await finish(keep())
 
     async def _materialize(self, folder: Folder, base: Tree) -> None:
         """Make a folder equal to a tree.

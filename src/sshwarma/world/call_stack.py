@@ -12,12 +12,23 @@ class CallCounter:
     calls: int = 0
 
 
+@dataclass(slots=True)
+class CallRun:
+    """What becomes known of a call while it runs, and is recorded with its end.
+
+    Attributes:
+        waited: seconds in which it waited, for an approval or for its turn.
+    """
+
+    waited: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class CallStack:
     """The calls of scripts, outermost first, that a request comes from.
 
     `names` are the running tools and commands. `is_trial`: whether it is a test of a tool, of which
-    no log keeps anything.
+    no log keeps anything. `run` is that of the innermost.
     """
 
     names: tuple[str, ...]
@@ -25,6 +36,7 @@ class CallStack:
     row_id: str | None = None
     is_trial: bool = False
     counter: CallCounter = field(default_factory=CallCounter)
+    run: CallRun = field(default_factory=CallRun)
 
     @property
     def is_nested(self) -> bool:

@@ -12,7 +12,7 @@ from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
-from sshwarma.world.call_stack import CallStack
+from sshwarma.world.call_stack import CallRun, CallStack
 from sshwarma.world.doors import Door
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
@@ -103,13 +103,13 @@ class Caller:
         return replace(self, room_id=room_id)
 
     def inside_call(
-        self, name: str, turn_id: str | None = None, row_id: str | None = None
-    ) -> Caller:
+        self, name: str, turn_id: str | None = None, row_id: str | None = None,
+        run: CallRun | None = None,
+    ) -> Caller:  # fmt: skip
         """Return the same caller, for requests that the named tool makes on its behalf."""
-        if self.call_stack is None:
-            return replace(self, call_stack=CallStack((name,), turn_id, row_id))
-        outer = self.call_stack
-        inner = CallStack((*outer.names, name), turn_id, row_id, outer.is_trial, outer.counter)
+        outer, run = self.call_stack or CallStack(()), run or CallRun()
+        names = (*outer.names, name)
+        inner = CallStack(names, turn_id, row_id, outer.is_trial, outer.counter, run)
         return replace(self, call_stack=inner)
 
     def inside_trial(self, name: str) -> Caller:

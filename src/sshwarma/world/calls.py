@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, case, insert, select, update
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.common.times import format_iso
@@ -74,7 +74,7 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
 
 
 def set_call_status(tx: Change, call_id: str | None, status: Literal["pending", "running"]) -> None:
-    """Record that a call waits for an approval, or runs."""
+    """Record that a call waits, for an approval or for its turn, or that it runs."""
     if call_id is not None:
         values: dict[str, str] = {"status": status}
         if status == "running":  # the wait is not part of the time that it runs
@@ -84,6 +84,7 @@ def set_call_status(tx: Change, call_id: str | None, status: Literal["pending", 
 
 def record_run_start(tx: Change, call_id: str, before_id: str) -> None:
     """Record that a call begins to work on files, and from which version."""
+    set_call_status(tx, call_id, "running")
     query = update(tool_calls).where(tool_calls.c.id == call_id)
     tx.conn.execute(query.values(pre_manifest_id=before_id))
 
@@ -106,8 +107,15 @@ def end_open_calls(tx: Change) -> None:
     tx.conn.execute(
         update(tool_calls)
         .where(is_open)
-        .values(status="error", error=SERVER_STOPPED.text, finished_at=format_iso(tx.now))
+        .values(status="error", error=SERVER_STOPPED.text, **_end_times(tx))
     )
+
+
+def _end_times(tx: Change) -> dict[str, Any]:
+    """Return the times of a call that ends; one that still waits has run no time."""
+    now = format_iso(tx.now)
+    started_at = case((tool_calls.c.status == "pending", now), else_=tool_calls.c.started_at)
+    return {"started_at": started_at, "finished_at": now}
 
 
 def record_manifests(
@@ -155,7 +163,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
 
     `nested_calls`: the calls that it made, at all depths. `origin` is that of `RowAppended`.
     `render_plan` and `steps` are those of `ToolResult`. `waited`: the seconds before those that it
-    ran, in which it waited for an approval.
+    ran, in which it waited.
     """
     succeeded = ending == "result"
     tx.conn.execute(
@@ -165,7 +173,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
             status="success" if succeeded else "error",
             result=json.dumps(text if structured is None else structured, ensure_ascii=False),
             error=None if succeeded else text,
-            finished_at=format_iso(tx.now),
+            **_end_times(tx),
             render_plan=None if render_plan is None else json.dumps(render_plan),
         )
     )
