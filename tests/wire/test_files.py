@@ -132,7 +132,7 @@ def test_file_over_the_limit_is_refused_and_leaves_nothing(
     ann = server.person("ann")
     done = ann.run("file put big", bytes(257 * 1024 * 1024), "-T")
     assert done.status == 2
-    assert "A file may have at most 268,435,456 bytes" in done.err
+    assert "A file may have at most 268,435,456 bytes (it is larger)." in done.err
     assert list_files(ann, "lobby") == {}
     assert [file for file in (server.data_dir / "blobs").rglob("*") if file.is_file()] == []
 

@@ -336,14 +336,19 @@ def complete_changes(before: Tree, changes: Changes) -> dict[str, Entry | None]:
     return completed
 
 
-def check_file_size(size: int) -> None:
+def check_file_size(size: int, *, is_whole: bool = True) -> None:
     """Raise unless a file may have that many bytes.
+
+    Args:
+        size: the bytes.
+        is_whole: whether they are all; if not, more would have come.
 
     Raises:
         Invalid: if it is too large.
     """
     if size > MAX_FILE_BYTES:
-        raise Invalid(f"A file may have at most {MAX_FILE_BYTES:,} bytes (got {size:,}).")
+        got = f"got {size:,}" if is_whole else "it is larger"
+        raise Invalid(f"A file may have at most {MAX_FILE_BYTES:,} bytes ({got}).")
 
 
 def check_tree_size(before: Tree, after: Tree) -> None:

@@ -97,7 +97,7 @@ class PipedFile:
         await self._wait_for_end(caller)
         if self._failure is not None:
             raise self._failure
-        check_file_size(self._upload.size)
+        check_file_size(self._upload.size, is_whole=False)  # it is not read to its end
         return self._upload
 
     async def _wait_for_end(self, caller: Caller) -> None:

@@ -330,7 +330,7 @@ class RoomFiles(ShownFiles):
     def _check_growth(self, working: WorkingFile, size: int) -> None:
         if working.failure:
             raise Conflict(working.failure)
-        check_file_size(size)
+        check_file_size(size, is_whole=False)
         growth = max(0, size - working.size)
         total = self._count_bytes() + growth
         if growth and total > MAX_WORKSPACE_BYTES:
