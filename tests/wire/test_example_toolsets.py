@@ -81,11 +81,20 @@ def test_tools_are_listed_by_where_they_come_from(house: Server, ann: Person) ->
     equipped = ann.json("inv")["equipped"]
     chart = next(item for item in equipped if item["name"] == "charts:bar_chart")
     assert (chart["origin"], chart["renderer"], chart["confirms"]) == ("toolset", "html", False)
-    ann.does("unequip room charts:*,data-explorer:*")
+    ann.does("put notes = x", "equip room notes")
     lines = ann.run("inv all").lines
-    start = lines.index("  charts · toolset")
-    assert lines[start + 1].split() == ["○", "charts:bar_chart", "[html]"]
-    assert lines.index("  built in") < start < lines.index("  data-explorer · toolset")
+    headings = ["Equipped:", "  Builtin", "  toolset charts", "  toolset data-explorer", "  room"]
+    at = [lines.index(heading) for heading in headings]
+    assert at == sorted(at) and lines[1] == "  Builtin"
+    assert lines[at[2] + 1].split() == ["✓", "charts:bar_chart", "[html]"]
+    assert lines[at[4] + 1].split() == ["✓", "notes", "[data]"]
+    ann.does("unequip room charts:*,data-explorer:*,notes")
+    lines = ann.run("inv all").lines
+    start = lines.index("Available to equip:")
+    assert "  toolset charts" not in lines[:start]
+    charts = lines.index("  toolset charts")
+    assert lines[charts + 1].split() == ["○", "charts:bar_chart", "[html]"]
+    assert start < lines.index("  Builtin", start) < charts < lines.index("  toolset data-explorer")
 
 
 def test_explorer_answers_sql_on_csv_and_database(ann: Person, tmp_path: Path) -> None:

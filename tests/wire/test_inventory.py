@@ -58,10 +58,27 @@ def test_inv_all_lists_what_can_be_equipped(alice: Person, room: str) -> None:
     lines = alice.run("inv all").lines
     start = lines.index("Available to equip:")
     assert lines[start - 1] == ""
-    assert lines[start + 1] == "  built in"
+    assert lines[start + 1] == "  Builtin"
     assert "  ○ sshwarma:history" in lines[start:]
     assert ["○", "workspace:run_command", "[needs", "an", "approval]"] in map(str.split, lines)
     assert "sshwarma:history" not in "\n".join(lines[:start])
+
+
+@covers("inv show")
+def test_inv_all_groups_what_is_equipped_by_where_it_comes_from(alice: Person, room: str) -> None:
+    alice.does(
+        "unequip room sshwarma:*", "equip room sshwarma:look,workspace:run_command",
+        "equip me sshwarma:fork", "put notes = x", "equip room notes", "put me:todo = x",
+        "equip me todo", f"tool new {room}:dice = return 4", f"equip room {room}:dice",
+    )  # fmt: skip
+    lines = alice.run("inv all").lines
+    shown = [" ".join(one.split()) for one in lines[: lines.index("")] if "global:" not in one]
+    assert shown == [
+        "Equipped:", "Builtin", "✓ sshwarma:look", "✓ workspace:run_command [needs an approval]",
+        "✓ sshwarma:fork [yours]", "room", f"✓ {room}:dice", "✓ notes [data]",
+        "yours", "✓ todo [data, yours]",
+    ]  # fmt: skip
+    assert "  Builtin" not in alice.run("inv").lines
 
 
 @covers("inv defaults")

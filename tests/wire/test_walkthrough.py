@@ -58,8 +58,9 @@ def test_example_session_is_answered_as_written(screen: Screen) -> None:
     ]
 
     everything = answer(screen, "/inv all")
-    assert [row for row in everything if "global:" not in row][:8] == [
+    assert [row for row in everything if "global:" not in row][:9] == [
         "Equipped:",
+        "  Builtin",
         "  ✓ sshwarma:look",
         "  ✓ sshwarma:say",
         "",
@@ -69,7 +70,7 @@ def test_example_session_is_answered_as_written(screen: Screen) -> None:
         "Available to equip:",
     ]
     title, *available = everything[everything.index("Available to equip:") + 1 :]
-    assert title == "  built in"
+    assert title == "  Builtin"
     assert all(
         re.fullmatch(r"  ○ (sshwarma|toolsets|workspace):\w+( +\[needs an approval\])?", row)
         for row in available

@@ -42,8 +42,11 @@ async def complete_inventory(request: CompletionRequest) -> list[Option]:
 _PROVIDERS: Final = {"toolset": "toolset", "mcp": "MCP server"}
 """Where the tools of a provider come from, in words."""
 
-_ORIGINS: Final = ("built in", "", "toolset", "MCP server")
+_ORIGINS: Final = ("built in", "toolset", "MCP server", "")
 """In the order in which they are listed."""
+
+_ROOM: Final = "room"
+"""Heading of what belongs to the room itself."""
 
 OPEN_BAGS = ("yours", "new rooms")
 """Values of `Inventory.whose` for which the caller sees the bag."""
@@ -106,12 +109,7 @@ class Inventory:
 @view_for_reader(Inventory)
 def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     """Draw the equipment, the bag, and the tools that could be equipped."""
-    lines: list[Line] = [line(("heading", "Equipped:"))]
-    lines += draw_columns(
-        _draw_equipped_row(item, inventory.whose, reader)
-        for item in inventory.equipped
-        if not (is_builtin_namespace(item.namespace) and reader.lacks_tool(item.name))
-    )
+    lines = [line(("heading", "Equipped:")), *_draw_equipment(inventory, reader)]
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
     if inventory.switched_off:
@@ -131,7 +129,7 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
         lines.append(line("  ", ("dim", "nothing" if inventory.whose in OPEN_BAGS else "private")))
     if inventory.available is not None:
         lines += [line(), line(("heading", "Available to equip:"))]
-        lines += _draw_available(inventory.available, reader)
+        lines += _draw_available(inventory, reader)
         if not inventory.available:
             lines.append(line("  ", ("dim", "nothing")))
         if inventory.available_cut:
@@ -141,11 +139,27 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     return block(*lines)
 
 
-def _draw_available(items: Sequence[EquippedItem], reader: Reader) -> Iterator[Line]:
-    """Draw tools by where they come from: built in, a toolset, an MCP server."""
-    for (_, origin, namespace), members in groupby(sorted(items, key=_order), key=_order):
-        title = origin if origin in ("", "built in") else f"{namespace} · {origin}"
-        yield line(("dim", f"  {title or namespace}"))
+def _draw_equipment(inventory: Inventory, reader: Reader) -> Iterator[Line]:
+    """Draw what is equipped; in `/inv all`, by where it comes from."""
+    items = [
+        item
+        for item in inventory.equipped
+        if not (is_builtin_namespace(item.namespace) and reader.lacks_tool(item.name))
+    ]
+    is_grouped = inventory.available is not None
+    for title, members in _group_by_origin(items, inventory) if is_grouped else [("", items)]:
+        if title:
+            yield line(("dim", f"  {title}"))
+        yield from draw_columns(
+            _draw_equipped_row(item, inventory.whose, reader, names_origin=not is_grouped)
+            for item in members
+        )
+
+
+def _draw_available(inventory: Inventory, reader: Reader) -> Iterator[Line]:
+    """Draw what could be equipped, by where it comes from."""
+    for title, members in _group_by_origin(inventory.available or (), inventory):
+        yield line(("dim", f"  {title}"))
         yield from draw_columns(
             (
                 ("tool", f"○ {reader.name_tool(item.name)}"),
@@ -155,25 +169,44 @@ def _draw_available(items: Sequence[EquippedItem], reader: Reader) -> Iterator[L
         )
 
 
-def _order(item: EquippedItem) -> tuple[int, str, str]:
-    rank = _ORIGINS.index(item.origin)
-    return rank, item.origin, "" if item.origin == "built in" else item.namespace
+def _group_by_origin(
+    items: Sequence[EquippedItem], inventory: Inventory
+) -> Iterator[tuple[str, Sequence[EquippedItem]]]:
+    """Yield the things of each origin, with a heading such as `toolset charts`."""
+
+    def order(item: EquippedItem) -> tuple[int, bool, str]:
+        title = _name_origin(item, inventory)
+        return _ORIGINS.index(item.origin), title != _ROOM, title
+
+    for (_, _, title), members in groupby(sorted(items, key=order), key=order):
+        yield title, tuple(members)
+
+
+def _name_origin(item: EquippedItem, inventory: Inventory) -> str:
+    """Return the heading of the things that come from the same place as one."""
+    if item.origin:
+        return "Builtin" if item.origin == "built in" else f"{item.origin} {item.namespace}"
+    if not item.namespace:  # no tool
+        return inventory.whose if item.by == "agent" else _ROOM
+    return _ROOM if item.namespace == inventory.of else item.namespace
 
 
 def _marks(item: EquippedItem) -> Iterator[str]:
     return filter(None, (item.renderer, "needs an approval" if item.confirms else ""))
 
 
-def _draw_equipped_row(item: EquippedItem, owner: str, reader: Reader) -> tuple[Span, Span]:
+def _draw_equipped_row(
+    item: EquippedItem, owner: str, reader: Reader, *, names_origin: bool
+) -> tuple[Span, Span]:
     notes: list[str] = []
-    if not is_builtin_namespace(item.namespace) and item.kind == "tool":
+    if names_origin and not is_builtin_namespace(item.namespace) and item.kind == "tool":
         notes += [item.namespace, item.status]
     elif not item.usable:
         notes.append(item.status)
     notes += _marks(item)
     if item.kind != "tool":
         notes.append(item.kind)
-        if item.namespace == "home":
+        if names_origin and item.namespace == "home":
             notes.append("home")
     if item.by == "agent":
         notes.append(owner)
