@@ -1,4 +1,4 @@
-"""Contents that versions of files, toolsets and pushes have: what a cleanup keeps."""
+"""Contents that versions of files, toolsets and pushes have: a cleanup keeps them."""
 
 from __future__ import annotations
 
