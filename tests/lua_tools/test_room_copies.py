@@ -31,6 +31,15 @@ async def test_tools_of_a_copy_do_not_read_what_else_is_equipped(alice: Someone,
     assert not any(name.startswith("den:") for name in states)
 
 
+async def test_tools_of_a_copied_room_are_counted(alice: Someone, den: str) -> None:
+    alice.limits = alice.limits.model_copy(update={"text_mib_per_hour": 1})
+    await do(alice, "/tool new dice = return 1 -- " + "x" * 300_000)
+    await do(alice, "/fork den copy-1")
+    await do(alice, "/fork den copy-2")
+    why = await refused(alice, "/fork den copy-3")
+    assert "at most 1 MiB of text in an hour" in why.message
+
+
 async def test_new_tool_is_not_compared_with_all_others(alice: Someone, den: str) -> None:
     """A fork of a room with 100 tools took seconds in a world of many such forks."""
     room = await alice.world.store.read(lambda conn: things.get_live_thing(conn, alice.room_id))

@@ -188,7 +188,7 @@ class LimitSettings(SettingsSection):
         DEFAULT_TEXT_MIB,
         gt=0,
         description="Maximum amount of text that one agent stores in an hour, in MiB: messages,"
-        " notes, data, scripts and arguments of tools.",
+        " notes, data, scripts and arguments of tools, and what copies of rooms have of these.",
     )
     files_mib_per_hour: int = Field(
         DEFAULT_FILES_MIB,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from sshwarma.common.limits import MAX_CLONED_ROWS
 from sshwarma.verbs.arguments import RoomName, Word
 from sshwarma.verbs.fork import SOURCE_RIGHT, copy_room
 from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.registry import verb
 from sshwarma.world import clone as clones
-from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import WorldError
 
 
 @verb(
@@ -36,13 +33,4 @@ async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> Move
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
-    source = await caller.find_room(room)
-    size = await caller.world.store.read(
-        lambda conn: rows.count_bytes(conn, source.id, MAX_CLONED_ROWS)
-    )
-    caller.charge_text_volume(size)
-    try:
-        return await copy_room(caller, room, new, clones.clone_room)
-    except WorldError:
-        caller.refund_text_volume(size)
-        raise
+    return await copy_room(caller, room, new, clones.clone_room, clones.count_copied_bytes)

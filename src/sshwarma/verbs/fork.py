@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from sqlalchemy import Connection
+
 from sshwarma.common.limits import MAX_ROOM_COPY_NUMBER
+from sshwarma.common.units import MIB
 from sshwarma.lua_tools import creation
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import RoomName, Word
@@ -17,7 +20,7 @@ from sshwarma.world import rooms as rooms_of_world
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict
+from sshwarma.world.errors import Conflict, WorldError, too_long_error
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -37,13 +40,15 @@ async def fork(caller: Caller, room: RoomName, new: Word | None = None) -> MoveR
     """Copy a room without its conversation.
 
     Copies its texts, files, equipment, things and exits and who may enter, but not its log and its
-    members. You own the copy and go there.
+    members. You own the copy and go there. Its texts and tools count as text that you store.
 
     Args:
         room: the room to copy.
         new: name of the copy (default: ROOM-2, or the next free number).
     """
-    return await copy_room(caller, room, new, rooms_of_world.fork_room)
+    return await copy_room(
+        caller, room, new, rooms_of_world.fork_room, rooms_of_world.count_copied_bytes
+    )
 
 
 async def copy_room(
@@ -51,6 +56,7 @@ async def copy_room(
     room: str,
     new: str | None,
     copy: Callable[[Change, str, str, Agent], Thing],
+    count_bytes: Callable[[Connection, str], int],
 ) -> MoveResult:
     """Copy a room with its tools, and take the caller there.
 
@@ -59,10 +65,13 @@ async def copy_room(
         room: the name of the room to copy.
         new: the name of the copy; None for ROOM-2, or the next free number.
         copy: copies the room of an id under a name, for an owner.
+        count_bytes: returns how much text that stores; it counts as text that the caller stores.
 
     Raises:
         NotFound: if the caller may not know of the room.
         Conflict: if the name is taken, or every number.
+        Invalid: if the room has more text than an agent may store in an hour.
+        RateLimited: if the caller has stored too much in the last hour.
     """
     source = await caller.find_room(room)
     room_names = {existing_room.name for existing_room in await caller.world.rooms()}
@@ -84,7 +93,16 @@ async def copy_room(
         services_of(caller).workspaces.copy_files(tx, source.id, room.id, caller.agent.id)
         return room
 
-    new_room = await caller.change(work)
+    size = await caller.world.store.read(lambda conn: count_bytes(conn, source.id))
+    limit = caller.limits.text_mib_per_hour * MIB
+    if size > limit:
+        raise too_long_error(f"text of {source.name}", size, limit, "bytes")
+    caller.charge_text_volume(size)
+    try:
+        new_room = await caller.change(work)
+    except WorldError:
+        caller.refund_text_volume(size)
+        raise
     there = await caller.world.room(new_room.id)
     move = await move_to_room(caller, there, is_audited=True)
     return replace(move, made=True)

@@ -49,6 +49,16 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     return room
 
 
+def count_copied_bytes(conn: Connection, room_id: str) -> int:
+    """Return the bytes of what a clone copies: things, log, the models' notes."""
+    container = things.find_child(conn, room_id, notes.NOTES_CONTAINER, "container")
+    return (
+        rooms.count_copied_bytes(conn, room_id)
+        + (rooms.count_copied_bytes(conn, container.id) if container else 0)
+        + rows.count_bytes(conn, room_id, MAX_CLONED_ROWS)
+    )
+
+
 def _read_newest_rows(conn: Connection, room_id: str) -> list[Row]:
     """Return the rows that a clone of a room gets, oldest first."""
     query = (

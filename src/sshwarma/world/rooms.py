@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 import structlog
-from sqlalchemy import Connection, func, insert, literal, select, update
+from sqlalchemy import Connection, LargeBinary, cast, func, insert, literal, select, update
 
-from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
+from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, THING_ROW_BYTES
 from sshwarma.world import access, equipment, exits, names, things
 from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
@@ -177,6 +177,19 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
     exits.copy_exits(tx, source_id, room.id, owner.id)
     return room
+
+
+def count_copied_bytes(conn: Connection, room_id: str) -> int:
+    """Return the bytes of what a fork of a room copies: texts, references, tools."""
+    texts = (things_table.c.name, *(things_table.c[name] for name in _COPIED_COLUMNS[2:]))
+    sizes = (func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in texts)
+    size = sum(sizes, literal(THING_ROW_BYTES))
+    query = select(func.coalesce(func.sum(size), 0)).where(
+        things_table.c.parent_id == room_id,
+        things_table.c.kind.in_(("data", "reference", "tool")),
+        things_table.c.deleted_at.is_(None),
+    )
+    return int(conn.execute(query).scalar_one())
 
 
 def _copy_texts(tx: Change, source_id: str, room_id: str, owner_id: str) -> None:
