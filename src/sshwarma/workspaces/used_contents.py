@@ -1,4 +1,4 @@
-"""Contents that versions of files, toolsets and pushes have: a cleanup keeps them."""
+"""Contents that versions of files, toolsets and pushes name, for cleanups."""
 
 from __future__ import annotations
 
