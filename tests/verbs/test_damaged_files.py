@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from sshwarma.services import services_of
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.rendered_file import load_content
@@ -10,10 +12,13 @@ from sshwarma.workspaces.damaged_files import LOST_CONTENT_HINT
 from sshwarma.world.reader import API_CLIENT
 from support.people import Someone, do, refused
 
+LOST = f"first {os.getpid()}"
+"""A content that is deleted: tests of all processes have the same store of contents."""
+
 
 async def lose_first(bob: Someone) -> tuple[str, str]:
     """Return two versions of plan.md; the first has lost its content."""
-    await do(bob, "/file put plan.md = first")
+    await do(bob, f"/file put plan.md = {LOST}")
     (entry,) = (await do(bob, "/files")).files
     await do(bob, "/file put plan.md = second")
     services_of(bob.caller).workspaces.blobs.path_of(entry.sha256).unlink()
@@ -47,7 +52,7 @@ async def test_diff_names_what_is_lost_and_compares_the_rest(bob: Someone) -> No
 
 async def test_search_names_what_is_lost_and_searches_the_rest(bob: Someone) -> None:
     for name_of_lost in "abcdefg":
-        await do(bob, f"/file put {name_of_lost}.md = first")
+        await do(bob, f"/file put {name_of_lost}.md = {LOST}")
     lost = (await do(bob, "/files")).files[0]
     services_of(bob.caller).workspaces.blobs.path_of(lost.sha256).unlink()
     await do(bob, "/file put z.md = first again")
@@ -68,7 +73,7 @@ async def test_search_names_what_is_lost_and_searches_the_rest(bob: Someone) -> 
 
 
 async def test_rendered_result_says_that_its_file_is_lost(bob: Someone) -> None:
-    await do(bob, "/file put plan.md = first")
+    await do(bob, f"/file put plan.md = {LOST}")
     (entry,) = (await do(bob, "/files")).files
     services_of(bob.caller).workspaces.blobs.path_of(entry.sha256).unlink()
     version = (await do(bob, "/file history")).versions[0].id[-6:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
@@ -356,16 +357,17 @@ async def test_folders_are_completed_step_by_step(bob: Someone) -> None:
 
 
 async def test_file_whose_content_is_missing_is_named_and_put_again(bob: Someone) -> None:
-    await put(bob, a="x")
+    lost = f"lost {os.getpid()}"  # all processes have the same store of contents
+    await put(bob, a=lost)
     (entry,) = (await do(bob, "/files")).files
     blob = services_of(bob.caller).workspaces.blobs.path_of(entry.sha256)
-    for line in ("/file show a", "/file get a", "/file replace a x y"):
+    for line in ("/file show a", "/file get a", "/file replace a lost y"):
         blob.unlink()
         error = await refused(bob, line)
         said = "A content is missing or damaged in the data directory: a in lobby"
         assert error.message.startswith(said)
-        await put(bob, a="x")
-        assert (await do(bob, "/file show a")).text == "x"
+        await put(bob, a=lost)
+        assert (await do(bob, "/file show a")).text == lost
 
 
 async def test_paths_are_compared_with_a_pattern_in_a_thread(
