@@ -44,6 +44,8 @@ def test_toolset_is_installed_switched_exported_and_uninstalled(
     answer = api.ask("import_toolset", archive, "application/zip")
     assert (answer.status, answer.data["text"][:21]) == (200, "Installed app-builder")
     shown = api.get("get_toolset", name="app-builder")
+    source = f"zip, sha256:{hashlib.sha256(archive).hexdigest()}"
+    assert (shown["toolset"]["source"], shown["toolset"]["installed_over"]) == (source, "HTTP")
     names = {tool["id"] for tool in shown["tools"]}
     assert len(names) == 3 and all(name.startswith("app-builder:") for name in names)
     assert names < {tool["name"] for tool in api.get("list_tools")["tools"]}

@@ -220,6 +220,7 @@ def test_linked_folder_is_installed_again_when_it_changes(
     changed = files["tools/kit.py"].replace('"nothing"', '"something"')
     write_folder(tmp_path, {"tools/kit.py": changed})
     assert "something" in ann.does(f"run {kit_id}:ask")
+    assert ann.json(f"toolset show {kit_id}")["toolset"]["installed_by"] == owner.name
     taking = changed.replace("def ask() -> str:", "def ask(word: str) -> str:\n    return word")
     write_folder(tmp_path, {"tools/kit.py": taking})
     assert "spoken" in ann.does(f"run {kit_id}:ask word=spoken")

@@ -61,6 +61,8 @@ async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
             'inventory_equip {"context": "room", "patterns": "kit:*"} equips its tools in a room.'
         ), done
         assert archive[:40] not in house.owner.run("history 50 --json").out
+        shown = ann.json("toolset show kit")["toolset"]
+        assert (shown["installed_by"], shown["installed_over"]) == ("ann", "MCP")
         refused = await use(
             client, "toolsets.import_toolset", archive=archive, encoded=True, packages=True
         )
