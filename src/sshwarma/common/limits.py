@@ -482,6 +482,10 @@ MAX_SHOWN_GARBAGE_THINGS: Final = 40
 """Things that a report of `/gc` names; the rest are counted. They fit on one screen, above what to
 type next."""
 
+MAX_SHOWN_EQUIPPED: Final = 300
+"""Things that `/inv` lists as equipped, and in a bag; the rest are counted, and `--pattern` shows
+some of them. Thousands took the time of everybody."""
+
 MAX_SHOWN_AVAILABLE_TOOLS: Final = 300
 """Tools that `/inv all` lists as available: one large MCP server has hundreds. `/find` finds the
 others."""

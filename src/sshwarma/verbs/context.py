@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from sshwarma.common.limits import DEFAULT_WINDOW_TURNS, MAX_WINDOW_TURNS
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, ModelMention
 from sshwarma.verbs.registry import group
@@ -98,7 +99,8 @@ async def show_context(caller: Caller, model: ModelMention | None = None) -> Con
     if agent is None:
         size = _window_of(room)
         return ContextDetails(room.name, size, _describe_room_window(room), (), None)
-    details, composed = await compose_for(caller, agent)
+    async with services_of(caller).workspaces.take_long_read(caller):
+        details, composed = await compose_for(caller, agent)
     names = caller.world.agents
     turn_views = tuple(
         SelectedTurn(

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from sshwarma.common.limits import MAX_SHOWN_AVAILABLE_TOOLS
+from sshwarma.common.limits import MAX_SHOWN_AVAILABLE_TOOLS, MAX_SHOWN_EQUIPPED
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.tools.provider import PROVIDER_KEY
-from sshwarma.verbs.arguments import (
-    Arg,
-    CompletionRequest,
-    Option,
-    agent_options,
-)
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, agent_options
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.resolve import find_context
 from sshwarma.verbs.views import draw_columns, view_for_reader
@@ -26,10 +21,11 @@ from sshwarma.world.access import Right
 from sshwarma.world.bootstrap import is_of_use
 from sshwarma.world.builtin_containers import DEFAULTS_ID, is_builtin_namespace
 from sshwarma.world.caller import Caller
+from sshwarma.world.glob_patterns import compile_glob
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout, LoadoutItem
 from sshwarma.world.overrides import CONFIRM_KEY
-from sshwarma.world.reader import Reader
+from sshwarma.world.reader import Reader, add_next_call, next_call
 from sshwarma.world.things import Thing
 
 
@@ -54,9 +50,9 @@ OPEN_BAGS = ("yours", "new rooms")
 InventoryName: TypeAlias = Annotated[
     str,
     Arg(complete=complete_inventory),
-    Field(json_schema_extra={"pattern": "^(room|me|all|@.+)$"}),
+    Field(json_schema_extra={"pattern": "^((room|me|all)(:.+)?|@.+)$"}),
 ]
-"""`room`, `me`, `all`, or `@agent`."""
+"""`room`, `me`, `all`, or `@agent`; each also with a pattern, as `room:prompt:*`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +90,9 @@ class Inventory:
         available_cut: whether there are more of these than are shown.
         whose: whose equipment is an agent's own: `yours`, or `bob's`; `new rooms` for defaults.
         switched_off: names of what is switched off there, whatever else equips it.
+        equipped_count: how many things are equipped, of which the first are shown.
+        bag_count: how many things the bag has.
+        off_count: how many things are switched off.
     """
 
     of: str
@@ -104,6 +103,9 @@ class Inventory:
     available_cut: bool = False
     whose: str = "yours"
     switched_off: tuple[str, ...] = ()
+    equipped_count: int = 0
+    bag_count: int = 0
+    off_count: int = 0
 
 
 @view_for_reader(Inventory)
@@ -112,10 +114,12 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     lines = [line(("heading", "Equipped:")), *_draw_equipment(inventory, reader)]
     if not inventory.equipped:
         lines.append(line("  ", ("dim", "nothing")))
+    lines += _draw_rest(inventory, inventory.equipped_count - len(inventory.equipped), reader)
     if inventory.switched_off:
         lines += [line(), line(("heading", "Switched off:"))]
         names = map(reader.name_tool, inventory.switched_off)
         lines += [line("  ", ("dim", f"✗ {name}")) for name in names]
+        lines += _draw_rest(inventory, inventory.off_count - len(inventory.switched_off), reader)
     lines += [line(), line(("heading", f"{inventory.bag_title}:"))]
     lines += draw_columns(
         (
@@ -127,6 +131,7 @@ def draw_inventory(inventory: Inventory, reader: Reader) -> Block:
     )
     if not inventory.bag:
         lines.append(line("  ", ("dim", "nothing" if inventory.whose in OPEN_BAGS else "private")))
+    lines += _draw_rest(inventory, inventory.bag_count - len(inventory.bag), reader)
     if inventory.available is not None:
         lines += [line(), line(("heading", "Available to equip:"))]
         lines += _draw_available(inventory, reader)
@@ -154,6 +159,18 @@ def _draw_equipment(inventory: Inventory, reader: Reader) -> Iterator[Line]:
             _draw_equipped_row(item, inventory.whose, reader, names_origin=not is_grouped)
             for item in members
         )
+
+
+def _draw_rest(inventory: Inventory, count: int, reader: Reader) -> Iterator[Line]:
+    """Draw the number of things that are not shown, with a way to them."""
+    if count <= 0:
+        return
+    whose = {"Room contents": "room", "Your bag": "me"}.get(inventory.bag_title)
+    whose = whose or f"@{inventory.of}"
+    step = next_call("{} shows some of them.", "inv show", inventory=f"{whose}:prompt:*")
+    is_reachable = inventory.whose != "new rooms"
+    text = add_next_call(f"… and {count:,} more.", step if is_reachable else None, reader)
+    yield line("  ", ("dim", text))
 
 
 def _draw_available(inventory: Inventory, reader: Reader) -> Iterator[Line]:
@@ -246,7 +263,8 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
 
     Without an argument: what is equipped for you here, and the bag of the room. `room`: the
     equipment and bag of the room. `me` or `@agent`: those of an agent. `all`: the same as without
-    an argument, and what else could be equipped.
+    an argument, and what else could be equipped. Of more than {MAX_SHOWN_EQUIPPED} things the first
+    are shown; `room:prompt:*` shows those of a name or pattern, and so do the other words.
 
     For models:
         Show what is equipped: room, me, @agent or all.
@@ -254,17 +272,19 @@ async def show_inventory(caller: Caller, inventory: InventoryName | None = None)
     Args:
         inventory: room, me, all or @agent (default: your equipment here and the bag of the room).
     """
-    if inventory in (None, "all", "room"):
+    inventory, _, pattern = (inventory or "").partition(":")
+    matches = compile_glob(pattern, has_sets=False) if pattern else None
+    if inventory in ("", "all", "room"):
         owner = await _read_room(caller, with_caller=inventory != "room")
     else:
         choices = ("room", "me", "all", "@agent")
-        owner = await _read_agent(caller, await find_context(caller, inventory or "me", choices))
+        owner = await _read_agent(caller, await find_context(caller, inventory, choices))
     if inventory != "all":
-        return await _make_inventory(caller, owner)
+        return await _make_inventory(caller, owner, matches)
     available = await list_equippable_tools(caller, owner.load, MAX_SHOWN_AVAILABLE_TOOLS + 1)
     shown = map(_make_equipped_item, available[:MAX_SHOWN_AVAILABLE_TOOLS])
     return replace(
-        await _make_inventory(caller, owner),
+        await _make_inventory(caller, owner, matches),
         available=tuple(
             sorted(
                 shown,
@@ -285,30 +305,37 @@ async def show_defaults(caller: Caller) -> Inventory:
     return await _make_inventory(caller, owner)
 
 
-async def _make_inventory(caller: Caller, owner: _Owner) -> Inventory:
+async def _make_inventory(
+    caller: Caller, owner: _Owner, matches: Callable[[str], bool] | None = None
+) -> Inventory:
+    """Return what is equipped and what the bag has, of these names."""
     tools = owner.load.tools
     if caller.reader.kind == "model":  # its list of tools leaves out what it would be refused
         rights = caller.rights_in(await caller.room(), now_ms())
         tools = tuple(item for item in tools if is_of_use(item.thing, rights))
+    items = [*tools, *owner.load.data]
+    bag = [one for one in owner.bag if one.metadata.get("role") not in ("state", "memory")]
+    off = await caller.world.memoized(
+        ("switched off", owner.contexts),
+        lambda conn: equipment.read_switched_off(conn, owner.contexts),
+    )
+    if matches:
+        items = [one for one in items if matches(one.thing.label) or matches(one.thing.name)]
+        bag = [thing for thing in bag if matches(thing.name)]
+        off = list(filter(matches, off))
     return Inventory(
         of=owner.name,
-        equipped=tuple(map(_make_equipped_item, (*tools, *owner.load.data))),
+        equipped=tuple(map(_make_equipped_item, items[:MAX_SHOWN_EQUIPPED])),
         bag_title=owner.bag_title,
         bag=tuple(
-            BagItem(thing.name, thing.kind, thing.description)
-            for thing in owner.bag
-            if thing.metadata.get("role") not in ("state", "memory")
+            BagItem(thing.name, thing.kind, thing.description) for thing in bag[:MAX_SHOWN_EQUIPPED]
         ),
         whose=owner.whose,
-        switched_off=await _read_switched_off(caller, owner.contexts),
+        switched_off=tuple(off[:MAX_SHOWN_EQUIPPED]),
+        off_count=len(off),
+        equipped_count=len(items),
+        bag_count=len(bag),
     )
-
-
-async def _read_switched_off(caller: Caller, context_ids: tuple[str, ...]) -> tuple[str, ...]:
-    rows = await caller.world.store.read(
-        lambda conn: equipment.read_equipped_rows(conn, context_ids)
-    )
-    return tuple(sorted({row.thing.label for row in rows if not row.equipped}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +355,7 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
     room = await caller.room()
     bag = await caller.world.memoized(
         ("bag", room.id),
-        lambda conn: things.read_children(conn, room.id, "data", "reference", "tool"),
+        lambda conn: things.read_children(conn, room.id, "data", "reference", "tool", texts=False),
     )
     load = await caller.world.loadout(room.id, caller.agent.id if with_caller else None)
     contexts = (room.id, caller.agent.id) if with_caller else (room.id,)
@@ -346,7 +373,8 @@ async def _read_agent(caller: Caller, context: Thing) -> _Owner:
     load = _join_loadouts(_without_always(here), _without_always(everywhere))
     if context.id == caller.agent.id:
         bag = await world.memoized(
-            ("bag", context.id), lambda conn: things.read_children(conn, context.id)
+            ("bag", context.id),
+            lambda conn: things.read_children(conn, context.id, texts=False),
         )
         return _Owner(context.name, load, bag, "Your bag", "yours", (in_room_id, context.id))
     title, whose = f"{context.name}'s bag", f"{context.name}'s"

@@ -150,7 +150,8 @@ async def wrap(
             raise NotFound(f"No request was sent to {agent.name} here since the server started.")
         await _require_known_rooms(caller, agent, sent.private_room_ids)
         return ModelRequest(agent.name, sent.at, json.loads(sent.body))
-    details, context = await compose_for(caller, agent)
+    async with services_of(caller).workspaces.take_long_read(caller):
+        details, context = await compose_for(caller, agent)
     # The view shows the layers; the request needs the provider's library, which loads slowly.
     is_drawn = caller.door in ("ssh", "exec") and not caller.wants_json
     if which is None and is_drawn:

@@ -78,6 +78,21 @@ def read_equipped_rows(conn: Connection, context_ids: Iterable[str]) -> list[Equ
     ]
 
 
+def read_switched_off(conn: Connection, context_ids: Iterable[str]) -> list[str]:
+    """Return the labels of what is switched off in one of those contexts, sorted."""
+    query = (
+        select(func.coalesce(things.c.qualified_name, things.c.name))
+        .join(equipped, equipped.c.thing_id == things.c.id)
+        .where(
+            equipped.c.context_id.in_(list(context_ids)),
+            equipped.c.deleted_at.is_not(None),
+            equipped.c.switched_off == 1,
+            things.c.deleted_at.is_(None),
+        )
+    )
+    return sorted(set(conn.scalars(query)))
+
+
 def agent_in_room_id(agent_id: str, room_id: str) -> str:
     """Return the id of the context that is an agent in one room; it may not exist."""
     return f"{agent_id}+{room_id}"

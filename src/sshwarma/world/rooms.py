@@ -262,7 +262,7 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
 
 
 def _room_from_thing(conn: Connection, thing: Thing) -> Room:
-    bag = things.read_children(conn, thing.id, *BAG_KINDS, limit=MAX_SHOWN_BAG_THINGS)
+    bag = things.read_children(conn, thing.id, *BAG_KINDS, limit=MAX_SHOWN_BAG_THINGS, texts=False)
     size = len(bag)
     if size == MAX_SHOWN_BAG_THINGS:
         size = conn.execute(

@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     func,
     insert,
+    null,
     select,
     update,
 )
@@ -140,17 +141,22 @@ def find_by_qualified_name(conn: Connection, qualified_name: str) -> Thing | Non
 
 
 def read_children(
-    conn: Connection, parent_id: str, *kinds: str, limit: int | None = None
+    conn: Connection, parent_id: str, *kinds: str, limit: int | None = None, texts: bool = True
 ) -> list[Thing]:
-    """Return live children, by name; only of some kinds, if any are given."""
-    query = _children_query(kinds, has_limit=limit is not None)
+    """Return live children, by name; only of some kinds, if any are given.
+
+    Without `texts` their contents are not read, and are None.
+    """
+    query = _children_query(kinds, has_limit=limit is not None, has_texts=texts)
     found = conn.execute(query, {"parent_id": parent_id, "at_most": limit}).mappings()
     return [thing_from_row(row) for row in found]
 
 
 @lru_cache(maxsize=64)
-def _children_query(kinds: tuple[str, ...], *, has_limit: bool) -> Select[Any]:
-    query = select(things).where(
+def _children_query(kinds: tuple[str, ...], *, has_limit: bool, has_texts: bool) -> Select[Any]:
+    others = (column for column in things.c if column is not things.c.content)
+    selected = select(things) if has_texts else select(*others, null().label("content"))
+    query = selected.where(
         things.c.parent_id == bindparam("parent_id"), things.c.deleted_at.is_(None)
     )
     if kinds:

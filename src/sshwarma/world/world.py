@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
+from sshwarma.common.background import ignore_outcome
 from sshwarma.world import agents, loadout, rooms, rows, search
 from sshwarma.world.access import Right
 from sshwarma.world.agents import AgentDirectory
@@ -85,6 +86,7 @@ class World:
         self.reports: Reports
         self.last_use: LastUse
         self.failed_logins: FailedLogins
+        self._memo_reads: dict[tuple[Hashable, int], asyncio.Future[Any]] = {}
         self._memos: LRUCache[Hashable, tuple[int, Any]] = LRUCache(MAX_MEMOS)
         self._cached_values: LRUCache[Hashable, tuple[Hashable, float, Any]] = LRUCache(MAX_MEMOS)
         self._tails: LRUCache[str, deque[Row]] = LRUCache(MAX_TAILS)
@@ -231,7 +233,13 @@ class World:
         if entry is not None and entry[0] == self.version:
             return entry[1]  # type: ignore[no-any-return]
         version = self.version  # before the read: a change in the meantime makes the result stale
-        result = await self.store.read(query)
+        reading = self._memo_reads.get((key, version))
+        if reading is None:  # who asks while another reads waits for that: readers are few
+            reading = asyncio.ensure_future(self.store.read(query))
+            self._memo_reads[key, version] = reading
+            reading.add_done_callback(lambda _: self._memo_reads.pop((key, version), None))
+            reading.add_done_callback(ignore_outcome)
+        result: T = await asyncio.shield(reading)  # others may wait for it if one is cancelled
         self._memos[key] = (version, result)
         return result
 
