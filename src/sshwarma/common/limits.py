@@ -124,6 +124,10 @@ MAX_READS_PER_WINDOW: Final = 400
 """Commands at once that only show something. Each ten seconds permit as many again, and more wait:
 scripts may read much faster than they write."""
 
+MAX_SCRIPT_CHANGES_PER_WINDOW: Final = 64
+"""Changes by verbs that scripts of one person call in RATE_WINDOW_SECONDS, in all runs together: as
+many as one run may lead to. Each run is one line, and could make as many rooms or texts again."""
+
 MAX_TYPED_AHEAD_LINES: Final = 50
 """Lines typed ahead of a running command; the next is refused. They are held in memory until it
 ends."""

@@ -10,9 +10,10 @@ from typing import Any
 
 from typing_extensions import override
 
-from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
+from sshwarma.common.limits import CALL_TIMEOUT_SECONDS, MAX_SCRIPT_CHANGES_PER_WINDOW
 from sshwarma.tools.provider import ToolProvider, ToolResult
 from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.line_rate import LineRateLimiter, is_read_verb
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.world.caller import Caller
@@ -27,6 +28,9 @@ class VerbToolProvider(ToolProvider):
     timeout_seconds = None  # each verb has its own
 
     def __init__(self) -> None:
+        self._changes_of_scripts = LineRateLimiter(
+            MAX_SCRIPT_CHANGES_PER_WINDOW, "changes by scripts of one person", "run it again"
+        )
         self._verbs = {
             spec.id: verb for verb in every_verb() if (spec := verb.tool_spec) is not None
         }
@@ -44,6 +48,9 @@ class VerbToolProvider(ToolProvider):
         verb = self._verbs.get(tool.id)
         if verb is None:
             raise NotFound(f"{tool.label} belongs to another version of this program.")
+        stack = caller.call_stack
+        if stack is not None and stack.is_nested and not is_read_verb(verb):
+            self._changes_of_scripts.check(caller.person_id or caller.agent.id)
         limit = asyncio.timeout(None if verb.times_out_itself else CALL_TIMEOUT_SECONDS)
         try:
             async with limit:
