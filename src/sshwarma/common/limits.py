@@ -355,7 +355,7 @@ DEFAULT_TEXT_MIB: Final = 32
 """MiB of text that one agent stores in an hour, unless `limits.text_mib_per_hour` says otherwise.
 It bounds how fast one agent fills the disk."""
 
-THING_ROW_BYTES: Final = 512
+MIN_COPIED_THING_BYTES: Final = 512
 """Bytes that a thing counts beside its texts in a copy of a room: a copy makes thousands of small
 things at once, and each takes as much in the database."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 import structlog
 from sqlalchemy import Connection, LargeBinary, cast, func, insert, literal, select, update
 
-from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, THING_ROW_BYTES
+from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, MIN_COPIED_THING_BYTES
 from sshwarma.world import access, equipment, exits, names, things
 from sshwarma.world.access import AccessMode, Member, Right
 from sshwarma.world.agents import Agent
@@ -183,7 +183,7 @@ def count_copied_bytes(conn: Connection, room_id: str) -> int:
     """Return the bytes of what a fork of a room copies: texts, references, tools."""
     texts = (things_table.c.name, *(things_table.c[name] for name in _COPIED_COLUMNS[2:]))
     sizes = (func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in texts)
-    size = sum(sizes, literal(THING_ROW_BYTES))
+    size = sum(sizes, literal(MIN_COPIED_THING_BYTES))
     query = select(func.coalesce(func.sum(size), 0)).where(
         things_table.c.parent_id == room_id,
         things_table.c.kind.in_(("data", "reference", "tool")),
