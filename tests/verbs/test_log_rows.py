@@ -61,6 +61,27 @@ def test_result_with_a_renderer_is_shown_by_its_values(content: str, expected: s
     assert seen(made) == f"  ✓ kit:read · code ·{expected}"
 
 
+@pytest.mark.parametrize(
+    ("kind", "content", "meta", "expected"),
+    [
+        ("tool.result", "done", {"seconds": 0.1}, "✓ kit:do 0.1s · changed a · done"),
+        ("tool.result", "", {}, "✓ kit:do · changed a · nothing"),
+        (
+            "tool.result",
+            '{"n": 1}',
+            {"renderer": "code"},
+            "✓ kit:do · changed a · code · n=1 /expand 42",
+        ),
+        ("tool.error", "it went boom", {"seconds": 2}, "✗ kit:do 2.0s · changed a · it went boom"),
+    ],
+)
+def test_result_of_a_call_names_the_files_that_it_changed(
+    kind: str, content: str, meta: dict[str, Any], expected: str
+) -> None:
+    made = row(kind, content, tool="kit:do", changes="changed a", **meta)
+    assert seen(made) == f"  {expected}"
+
+
 def test_mention_by_a_model_is_highlighted() -> None:
     made = draw_row(row("chat", "@ann **look**"), AGENTS, "1", DRAWN)
     assert ("mention", "qwen") in made.lines[0].spans

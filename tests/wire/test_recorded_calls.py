@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +37,19 @@ def write(workspace, path: str, text: str = "text"):
     """Write a file."""
     (workspace / path).write_text(text)
     return "written"
+
+
+def boom(workspace):
+    """Fail after a file."""
+    (workspace / "partial.txt").write_text("half")
+    raise ValueError("it went boom")
+
+
+def many(workspace):
+    """Write many files, and remove one."""
+    for number in range(8):
+        (workspace / f"f{number}").touch()
+    (workspace / "a").unlink()
 
 
 def hold(workspace):
@@ -94,9 +108,17 @@ def start(person: Person, command: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def find_begun(house: Server) -> list[Path]:
-    """Return the folders in which `hold` works."""
-    return [path.parent for path in (house.data_dir / "workspaces").glob("*/begun")]
+def find_folder(person: Person) -> Path:
+    """Return the folder in which tools work in the room."""
+    found = person.json(f"sql SELECT id FROM chats WHERE name = '{person.json('files')['room']}'")
+    ((room_id,),) = found["rows"]
+    return Path(person.server.data_dir, "workspaces", room_id)
+
+
+def wait_for_work(person: Person) -> None:
+    """Wait until `hold` works in the room."""
+    begun = find_folder(person) / "begun"
+    wait_until(begun.exists)
 
 
 def read_calls(person: Person, columns: str) -> list[list[Any]]:
@@ -115,7 +137,7 @@ def test_calls_that_a_killed_server_left_open_end_in_the_room(
     """One of a person by a script, and one of a model in a turn."""
     ann.run("tool new twice", f"return host.call('{kit_id}:hold', {{}})".encode())
     nested = start(ann, "run twice")
-    wait_until(lambda: find_begun(house))
+    wait_for_work(ann)
     model.will("qwen", [(f"{kit_id}__hold", {})])
     asking = start(ann, "say @qwen hold it")
     wait_until(lambda: len(read_calls(ann, "call.id")) == 3)
@@ -182,7 +204,7 @@ def test_version_before_a_call_is_known_while_it_runs_and_after_a_crash(
     house: Server, ann: Person, kit_id: str
 ) -> None:
     running = start(ann, f"run {kit_id}:hold")
-    wait_until(lambda: find_begun(house))
+    wait_for_work(ann)
     ids = read_calls(ann, "pre_manifest_id, post_manifest_id")
     assert ids == [[ann.json("file history")["versions"][0]["id"], None]]
     house.kill()
@@ -192,7 +214,7 @@ def test_version_before_a_call_is_known_while_it_runs_and_after_a_crash(
 
 
 def test_call_that_is_denied_has_no_versions_and_makes_none(
-    house: Server, model: Script, ann: Person, kit_id: str
+    model: Script, ann: Person, kit_id: str
 ) -> None:
     screen = ann.sit(room=ann.json("files")["room"])
     model.will("qwen", [(f"{kit_id}__guarded", {"path": "a"})])
@@ -229,19 +251,18 @@ def test_room_with_an_empty_version_is_an_empty_repository_that_takes_a_first_pu
     assert [one["path"] for one in ann.json("files")["files"]] == ["b"]
 
 
-def let_go(house: Server) -> datetime:
+def let_go(person: Person) -> datetime:
     """Let the call of `hold` end; return when."""
-    (folder,) = find_begun(house)
-    now = datetime.now(UTC)
-    (folder / "go").touch()
+    go, now = find_folder(person) / "go", datetime.now(UTC)
+    go.touch()
     return now
 
 
 def test_call_that_waits_for_its_turn_is_pending_and_starts_with_it(
-    house: Server, ann: Person, kit_id: str
+    ann: Person, kit_id: str
 ) -> None:
     first = start(ann, f"run {kit_id}:hold")
-    wait_until(lambda: find_begun(house))
+    wait_for_work(ann)
     began = time.monotonic()
     second = start(ann, f"run --json {kit_id}:look")
     wait_until(lambda: read_calls(ann, "status") == [["running"], ["pending"]])
@@ -249,7 +270,7 @@ def test_call_that_waits_for_its_turn_is_pending_and_starts_with_it(
     for _ in range(3):  # the wait is longer than what is run
         assert read_calls(ann, "status, pre_manifest_id")[1] == ["pending", None]
     waited = time.monotonic() - asked
-    let_go_at = let_go(house)
+    let_go_at = let_go(ann)
     first.communicate()
     said = json.loads(second.communicate()[0])
     total = time.monotonic() - began
@@ -264,11 +285,9 @@ def test_call_that_waits_for_its_turn_is_pending_and_starts_with_it(
     ]
 
 
-def test_call_that_is_stopped_while_it_waits_has_run_no_time(
-    house: Server, ann: Person, kit_id: str
-) -> None:
+def test_call_that_is_stopped_while_it_waits_has_run_no_time(ann: Person, kit_id: str) -> None:
     first = start(ann, f"run {kit_id}:hold")
-    wait_until(lambda: find_begun(house))
+    wait_for_work(ann)
     screen = ann.sit(room=ann.json("files")["room"])
     screen.enter(f"/run {kit_id}:look")
     wait_until(lambda: read_calls(ann, "status") == [["running"], ["pending"]])
@@ -276,6 +295,72 @@ def test_call_that_is_stopped_while_it_waits_has_run_no_time(
     screen.wait_for("The call was stopped.")
     columns = "status, pre_manifest_id, post_manifest_id, started_at = finished_at"
     assert read_calls(ann, columns)[1] == ["error", None, None, 1]
-    let_go(house)
+    let_go(ann)
     first.communicate()
     screen.close()
+
+
+def test_rows_of_results_name_the_files_that_the_call_changed(
+    model: Script, ann: Person, kit_id: str
+) -> None:
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter(f"/run {kit_id}:write path=a")
+    screen.wait_for(re.compile(rf"^✓ {kit_id}:write \S+s · changed a *$", re.M))
+    assert f"tool.result {kit_id}:write · changed a · written\n" in ann.does("history")
+    boom = ann.run(f"run {kit_id}:boom")
+    assert boom.status != 0
+    assert re.match(rf"✗ {kit_id}:boom \S+s · changed partial.txt\n", boom.out), boom
+    said = "changed partial.txt · ValueError: it went boom"
+    screen.wait_for(re.compile(rf"✗ {kit_id}:boom \S+s · {said}"))
+    assert "tool.error · changed partial.txt\n" in ann.does("expand")
+    assert ann.json("expand")["changes"] == "changed partial.txt"
+    model.will("qwen", [(f"{kit_id}__write", {"path": "b"})])
+    model.will("qwen", "Done.")
+    ann.does("@qwen write it")
+    screen.wait_for(re.compile(rf"  ✓ {kit_id}:write \S+s · changed b · written"))
+    many = ann.json(f"run {kit_id}:many")
+    assert many["changes"] == "changed 8 files: f0, f1, f2, f3, f4 and 3 more; removed a"
+    assert (many["text"], many["structured"]) == ("null", None)
+    assert ann.json("history")["entries"][-1]["meta"]["changes"] == many["changes"]
+    assert "changes" not in ann.json(f"run {kit_id}:look")["text"]
+    assert "changes" not in ann.json("history")["entries"][-1]["meta"]
+    screen.close()
+
+
+@pytest.mark.parametrize(
+    "call", ["{kit_id}:hold", 'workspace:run_command command="touch begun; sleep 60"']
+)
+def test_call_that_is_stopped_names_the_files_that_are_kept(
+    ann: Person, kit_id: str, call: str
+) -> None:
+    ann.does("equip room workspace:run_command")
+    screen = ann.sit(room=ann.json("files")["room"])
+    screen.enter(f"/run {call.format(kit_id=kit_id)}")
+    wait_for_work(ann)
+    screen.send(b"\x03")
+    screen.wait_for("· changed begun · The call was stopped.")
+    assert [one["path"] for one in ann.json("files")["files"]] == ["begun"]
+    screen.close()
+
+
+def test_command_names_its_files_in_its_own_text(ann: Person) -> None:
+    ann.does("equip room workspace:run_command")
+    said = ann.json('run workspace:run_command command="touch made"')
+    assert said["changes"] == "" and "wrote made" in said["text"]
+
+
+def test_models_read_which_files_their_calls_changed_now_and_later(
+    model: Script, ann: Person, kit_id: str
+) -> None:
+    calls = [(f"{kit_id}__write", {"path": "a"}), (f"{kit_id}__boom", {})]
+    model.will("qwen", calls)
+    model.will("qwen", "Done.")
+    model.will("qwen", "Yes.")
+    ann.does("@qwen do it", "@qwen was it done?")
+    now, later = (
+        [one["content"] for one in asked["messages"] if one["role"] == "tool"]
+        for asked in model.model.asked[-2:]
+    )
+    assert now == later and now[0] == "written\nIt changed a."
+    failed = json.loads(now[1])["error"]
+    assert "it went boom" in failed and failed.endswith("\nIt changed partial.txt.")

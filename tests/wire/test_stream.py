@@ -15,6 +15,7 @@ from support.driver import Person, Server
 from support.driver.fixtures import serving
 from support.driver.script import Script, speaking
 from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import kit, pack
 from support.waiting import wait_until
 
 SseEvent = tuple[str, dict[str, Any]]
@@ -115,6 +116,20 @@ def test_tools_of_a_streamed_answer_make_versions(
     )["rows"]
     assert found[1] is not None and found[0] != found[1]
     assert ann.does("file get plan.md").strip() == "one"
+
+
+@needs_bubblewrap
+def test_row_of_a_streamed_result_names_the_files_that_changed(
+    house: Server, model: Script, ann: Person
+) -> None:
+    archive = pack(kit("kit", functions=("paint",)))
+    assert house.owner.run("toolset import", archive, "-T").status == 0
+    ann.does("equip room kit:*")
+    model.will("qwen", [("kit__paint", {"where": {"path": "wall"}})])
+    model.will("qwen", "Done.")
+    with streaming(house, ann, {"text": "@qwen paint it"}) as response:
+        rows = [data for kind, data in read_events(response) if kind == "row"]
+    assert [row.get("changes") for row in rows] == [None, "changed wall", None]
 
 
 @needs_bubblewrap

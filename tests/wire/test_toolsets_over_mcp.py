@@ -48,7 +48,7 @@ async def use(client: Client, tool: str, **arguments: Any) -> Any:
 
 async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
     ann = house.person("ann", role="admin")
-    archive = base64.b64encode(pack(kit("kit", functions=("ask",)))).decode()
+    archive = base64.b64encode(pack(kit("kit", functions=("ask", "paint")))).decode()
     async with client_of(house, ann) as client:
         await use(client, "load_room", room="toolsets")
         names = {tool.name for tool in (await client.list_tools()).tools}
@@ -57,7 +57,7 @@ async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
         assert refused.is_error and "archive" in text_of(refused)
         done = await use(client, "toolsets.import_toolset", archive=archive, encoded=True)
         assert text_of(done) == (
-            "Installed kit 1.0: Kit, 1 tool.\n"
+            "Installed kit 1.0: Kit, 2 tools.\n"
             'inventory_equip {"context": "room", "patterns": "kit:*"} equips its tools in a room.'
         ), done
         assert archive[:40] not in house.owner.run("history 50 --json").out
@@ -73,8 +73,13 @@ async def test_admin_imports_a_toolset_by_its_agent(house: Server) -> None:
         assert not exported.is_error
         await use(client, "load_room", room="kit")
         assert text_of(await use(client, "kit.ask")).startswith("nothing")
+        painted = await use(client, "kit.paint", where={"path": "wall"})
+        assert text_of(painted).endswith("\nIt changed wall.")
+        assert painted.structured_content["kit"] == "kit"
+        again = await use(client, "use_tool", name="kit:paint", arguments={"where": {"path": "x"}})
+        assert text_of(again).endswith("\nIt changed x.")
         gone = await use(client, "toolsets.uninstall_toolset", name="kit", yes=True)
-        assert text_of(gone) == "Uninstalled kit with 1 tool."
+        assert text_of(gone) == "Uninstalled kit with 2 tools."
         assert "kit.ask" not in {tool.name for tool in (await client.list_tools()).tools}
     ann.hang_up()
 

@@ -34,3 +34,4 @@ FILE = Entry("0" * 64)
 def test_changes_are_described_by_kind(before: Tree, changes: Changes, described: str) -> None:
     kinds = find_change_kinds(before, changes)
     assert describe_changes(changes, kinds, "sftp") == described
+    assert describe_changes(changes, kinds) == described.replace(" by sftp", "")

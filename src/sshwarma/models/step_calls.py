@@ -12,6 +12,7 @@ from sshwarma.common.shorten import join_with_rest
 from sshwarma.models.backend import CompletedCall, ToolCall
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.turn_deps import TurnDeps
+from sshwarma.tools.call_outcome import add_changes
 from sshwarma.tools.call_position import CallPosition
 from sshwarma.world.caller import Caller
 from sshwarma.world.mentions import write_names_plainly
@@ -110,6 +111,7 @@ class StepCalls:
             place=place,
         )
         text = cut_text(outcome.text, MAX_RESULT_CHARACTERS, outcome.seq, caller.reader)
+        text = add_changes(text, outcome.changes)
         text = write_names_plainly(text, caller.world.agents)
         is_error = outcome.ending != "result"
         return CompletedCall(call, text, is_error, outcome.seq, len(outcome.text))

@@ -67,6 +67,7 @@ async def record_ending(
             render_plan=shown.render_plan,
             steps=shown.steps,
             waited=run.waited,
+            changes=run.changes,
         )
     )
     return CallOutcome(
@@ -76,6 +77,7 @@ async def record_ending(
         structured=result.structured,
         seconds=seconds,
         waited=run.waited,
+        changes=run.changes,
         seq=row.seq,
         attachments=result.attachments,
         nested_calls=ending.nested_calls,

@@ -19,6 +19,7 @@ class CallOutcome:
     Attributes:
         seconds: that it ran.
         waited: seconds before that in which it waited, for an approval or for its turn.
+        changes: what it changed of the files, in words, unless the text says it; "" if nothing.
     """
 
     tool: str
@@ -31,3 +32,14 @@ class CallOutcome:
     nested_calls: int = 0
     render_plan: dict[str, Any] | None = None
     waited: float = 0.0
+    changes: str = ""
+
+
+def add_changes(text: str, changes: object) -> str:
+    """Return the text of a result for a model, with what changed of the files.
+
+    `changes` is that of an outcome, or of the metadata of its row.
+    """
+    if not changes:
+        return text
+    return f"{text}\nIt {changes}." if text else f"It {changes}."

@@ -32,6 +32,7 @@ class ExpandedRow:
     `left` characters follow it, from index `next`; None at the end. `render_plan` is how a page
     shows the result of a tool whose renderer says it, with `structured`, the result's value.
     `steps` are those of the call of a toolset, each with its time in milliseconds since 1970.
+    `changes` is what the call changed of the files, in words.
     """
 
     seq: int
@@ -43,6 +44,7 @@ class ExpandedRow:
     render_plan: dict[str, Any] | None = None
     structured: Any = None
     steps: tuple[tuple[str, int], ...] = ()
+    changes: str = ""
 
 
 @view_for_reader(ExpandedRow)
@@ -52,8 +54,9 @@ def draw_expanded_row(result: ExpandedRow, reader: Reader) -> Block:
     if result.next is not None:
         hint = reader.hint(": {}", "expand", row=result.seq, start=result.next)
         hint_lines = [line(("dim", f"… {result.left} more{hint}"))]
+    kind = f" {result.kind} · {result.changes}" if result.changes else f" {result.kind}"
     return block(
-        line(("time", f"{result.seq} "), ("name", result.who), ("dim", f" {result.kind}")),
+        line(("time", f"{result.seq} "), ("name", result.who), ("dim", kind)),
         *draw_rendered_text(result.text, result.render_plan, reader, result.structured, result.seq),
         *hint_lines,
     )
@@ -123,4 +126,5 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         render_plan=plan,
         structured=structured,
         steps=tuple((name, at) for name, at in log_row.meta.get("steps", ())),
+        changes=log_row.meta.get(calls.CHANGES_KEY, ""),
     )

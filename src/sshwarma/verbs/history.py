@@ -33,6 +33,7 @@ from sshwarma.verbs.views import draw_hint, format_clock, view, view_for_reader
 from sshwarma.world import private_messages, rows, statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.errors import Forbidden, NotFound
 from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
@@ -290,8 +291,11 @@ def _draw_history_entry(entry: HistoryEntry, text: str, reader: Reader) -> Seque
         case "presence" | "notice":
             head, style = [("presence", f"· {entry.who} ")], "presence"
         case kind if kind.startswith("tool."):
-            tool = reader.name_tool(str((entry.meta or {}).get("tool", "")))
+            meta = entry.meta or {}
+            tool = reader.name_tool(str(meta.get("tool", "")))
             head = [("name", entry.who), ("tool", f" {kind} {tool} ")]
+            if changes := meta.get(CHANGES_KEY):
+                head.append(("dim", f"· {changes} · "))
         case kind:
             label = kind.removeprefix("journal.")
             head = [("heading", f"[{label}] "), ("name", entry.who), ("", ": ")]

@@ -22,6 +22,7 @@ from sshwarma.verbs.question_row import draw_question
 from sshwarma.verbs.views import EMPTY_BLOCK, format_call_time, format_clock, format_count
 from sshwarma.world import mentions
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import PERSON, Reader, next_call
 from sshwarma.world.row import Row
@@ -247,7 +248,7 @@ def _draw_tool_row(
         case "tool.result":
             return _draw_tool_result(stamp, row, tools, reader)
         case "tool.error" | "tool.timeout":
-            duration = f"{_format_call_duration(row)} · "
+            duration = f"{_format_call_facts(row)} · "
             head: list[Span] = [
                 *stamp, ("error", "  ✗ "), ("tool", _tool_name(row, reader)), ("dim", duration),
             ]  # fmt: skip
@@ -310,7 +311,7 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
         *stamp,
         ("ok", "  ✓ "),
         ("tool", _tool_name(row, reader)),
-        ("dim", _format_call_duration(row)),
+        ("dim", _format_call_facts(row)),
     ]
     if row.meta.get("calls") and tools != "full":
         way = reader.hint(": {}", "history show", tools=True)
@@ -368,11 +369,13 @@ def _tool_name(row: Row, reader: Reader) -> str:
     return _flatten_text(name, MAX_TOOL_NAME_CHARACTERS)
 
 
-def _format_call_duration(row: Row) -> str:
-    seconds = row.meta.get("seconds")
+def _format_call_facts(row: Row) -> str:
+    """Format how long a call ran, and what it changed of the files."""
+    seconds, changes = row.meta.get("seconds"), row.meta.get(CHANGES_KEY)
+    facts = f" · {changes}" if changes else ""
     if not isinstance(seconds, (int, float)):
-        return ""
-    return f" {format_call_time(seconds, row.meta.get('waited'))}"
+        return facts
+    return f" {format_call_time(seconds, row.meta.get('waited'))}{facts}"
 
 
 def _format_size(text: str) -> str:

@@ -32,7 +32,8 @@ class RunResult:
     The room saw the call and the start of the result; row `seq` of its log contains all of it.
     `attachments`: the number of files in it; `calls`: the number of calls that the tool made;
     `render_plan`: how a page shows it; `seconds`: how long it ran; `waited`: the seconds before
-    that in which it waited, for an approval or until other programs had ended.
+    that in which it waited, for an approval or until other programs had ended;
+    `changes`: what it changed of the files, in words, unless `text` says it.
     """
 
     tool: str
@@ -45,6 +46,7 @@ class RunResult:
     calls: int = 0
     render_plan: dict[str, Any] | None = None
     waited: float = 0.0
+    changes: str = ""
 
 
 @view_for_reader(RunResult)
@@ -58,7 +60,7 @@ def draw_run_result(ran: RunResult, reader: Reader) -> Block:
     if excess > 0:
         call = reader.name_call("expand", row=ran.seq, start=MAX_ROW_PART_CHARACTERS)
         hint = f"… {excess} more: {call}{', or --json' if reader.is_person else ''}"
-    notes = []
+    notes = [("dim", f" · {ran.changes}")] if ran.changes else []
     if ran.calls:
         way = reader.hint(": {}", "history show", tools=True)
         notes.append(("dim", f" · {format_count(ran.calls, 'call')} inside{way}"))
@@ -116,6 +118,7 @@ async def run(
         calls=outcome.nested_calls,
         render_plan=await load_content(caller, plan),
         waited=outcome.waited,
+        changes=outcome.changes,
     )
 
 

@@ -183,6 +183,8 @@ async def _run(caller: Caller, command: str, cwd: str | None, seconds: int) -> C
         raise Unavailable(
             f"The sandbox failed: {error.obstacle.reason}.", hint=error.obstacle.hint
         ) from error
+    if caller.call_stack is not None:
+        caller.call_stack.run.changes = ""  # the result says it
     return CommandResult(
         command, ending.status, output.text, output.left_out, time.monotonic() - start,
         ending.excess, _describe_changes(files), describe_files(files),

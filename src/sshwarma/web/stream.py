@@ -21,6 +21,7 @@ from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.endpoints import EVENT_STREAM_TYPE
 from sshwarma.web.errors import describe_refusal, make_error_body
 from sshwarma.world.caller import Caller
+from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import ActiveTool, RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.reader import API_CLIENT
@@ -106,6 +107,8 @@ class AnswerStream:
             described["tool"] = tool
         if renderer := row.meta.get("renderer"):
             described["renderer"] = renderer
+        if changes := row.meta.get(CHANGES_KEY):
+            described["changes"] = changes
         if number := row.meta.get(APPROVAL_KEY):
             described["approval"] = number
         return described

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Mapping
 
 import structlog
 
 from sshwarma.workspaces import manifests
-from sshwarma.workspaces.tree import Tree
+from sshwarma.workspaces.change_kinds import ChangeKind
+from sshwarma.workspaces.change_notice import describe_changes
+from sshwarma.workspaces.tree import Changes, Tree
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world import calls
 from sshwarma.world.call_stack import CallRun
@@ -63,6 +67,13 @@ async def begin_run(caller: Caller, workspaces: Workspaces) -> tuple[str | None,
         return active_id, tree
 
     return await caller.world.change(work)
+
+
+async def note_changes(caller: Caller, changes: Changes, kinds: Mapping[str, ChangeKind]) -> None:
+    """Note with a call what its run has changed, for the row of its result."""
+    if caller.call_stack is not None:  # in a thread: they may be thousands
+        described = await asyncio.to_thread(describe_changes, changes, kinds)
+        caller.call_stack.run.changes = described
 
 
 async def record_no_change(caller: Caller, before_id: str | None) -> None:

@@ -33,7 +33,13 @@ from sshwarma.workspaces.delete_tree import delete_tree, deleting_leftovers, set
 from sshwarma.workspaces.keep_both import MergingEdit, PathChange
 from sshwarma.workspaces.manifests import NothingChanges
 from sshwarma.workspaces.run_folder import Folder, Snapshot, UnusableFolderError
-from sshwarma.workspaces.run_record import Wait, begin_run, begin_wait, record_no_change
+from sshwarma.workspaces.run_record import (
+    Wait,
+    begin_run,
+    begin_wait,
+    note_changes,
+    record_no_change,
+)
 from sshwarma.workspaces.tree import Changes, Tree, compare_trees
 from sshwarma.workspaces.workspace import Changed, Workspaces
 from sshwarma.world.caller import Caller
@@ -249,6 +255,7 @@ class WorkspaceRuns:
         except OSError as error:
             log.exception("what a program left could not be read")
             files = RunFiles(problem=f"they could not be read: {error.strerror}")
+        await note_changes(caller, files.changes, files.kinds)
         if not files.changes:
             await record_no_change(caller, before_id)
         if files.left_out or files.problem:  # it may be of any size, and the disk full

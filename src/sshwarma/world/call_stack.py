@@ -18,9 +18,11 @@ class CallRun:
 
     Attributes:
         waited: seconds in which it waited, for an approval or for its turn.
+        changes: what it changed of the files, in words, unless its result says it.
     """
 
     waited: float = 0.0
+    changes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

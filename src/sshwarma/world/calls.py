@@ -23,6 +23,9 @@ from sshwarma.world.store import Change
 
 CallResultKind = Literal["result", "error", "timeout"]
 
+CHANGES_KEY: Final = "changes"
+"""Key of the metadata of the row of a result: what the call changed of the files, in words."""
+
 RECORDED_STEP: Final = "call recorded"
 """The last step of a call whose steps are recorded."""
 
@@ -158,12 +161,13 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     render_plan: Mapping[str, Any] | None = None,
     steps: Sequence[tuple[str, int]] = (),
     waited: float = 0.0,
+    changes: str = "",
 ) -> Row:
     """Record the result of a call. Statistics count a timeout as an error.
 
     `nested_calls`: the calls that it made, at all depths. `origin` is that of `RowAppended`.
     `render_plan` and `steps` are those of `ToolResult`. `waited`: the seconds before those that it
-    ran, in which it waited.
+    ran, in which it waited. `changes`: what it changed of the files, in words.
     """
     succeeded = ending == "result"
     tx.conn.execute(
@@ -189,6 +193,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
         text,
         {"seconds": round(seconds, 3)}
         | ({"waited": round(waited, 3)} if waited else {})
+        | ({CHANGES_KEY: changes} if changes else {})
         | ({"attachments": entries} if entries else {})
         | ({"calls": nested_calls} if nested_calls else {})
         | ({"steps": [*map(list, steps), [RECORDED_STEP, tx.now]]} if steps else {})

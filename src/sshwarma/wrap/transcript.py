@@ -18,7 +18,9 @@ from sshwarma.common.limits import (
     MAX_CONTEXT_TEXT_CHARACTERS,
     MAX_KEPT_RESULT_CHARACTERS,
 )
+from sshwarma.tools.call_outcome import add_changes
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.end_reason import TURN_END_KEY
 from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import Reader, next_call
@@ -233,12 +235,9 @@ class Transcript:
         return f"{text} … [cut off here]" if row.meta.get("cut") else text
 
     def _cut_result(self, row: Row, policy: RetentionPolicy) -> str:
-        return cut_text(
-            row.content,
-            min(policy.max_characters, self.max_result_characters),
-            row.seq,
-            self.reader,
-        )
+        limit = min(policy.max_characters, self.max_result_characters)
+        text = cut_text(row.content, limit, row.seq, self.reader)
+        return add_changes(text, row.meta.get(CHANGES_KEY))
 
 
 def frame_text(head: str, text: str) -> str:

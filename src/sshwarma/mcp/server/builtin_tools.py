@@ -26,6 +26,7 @@ from sshwarma.mcp.server.tool_list import (
 )
 from sshwarma.mcp.server.wait_events import EventBatch, format_cursor, wait_events
 from sshwarma.tools.call import Tools
+from sshwarma.tools.call_outcome import add_changes
 from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import invoke
@@ -185,7 +186,7 @@ async def _use_tool(tools: Tools, call: BuiltinCall) -> ToolResult:
     request = _validate_arguments(USE_TOOL, UseToolArguments, call.arguments)
     outcome = await tools.call(call.make_caller(), request.name, request.arguments)
     return ToolResult(
-        outcome.text,
+        add_changes(outcome.text, outcome.changes),
         outcome.structured,
         outcome.ending != "result",
         attachments=outcome.attachments,

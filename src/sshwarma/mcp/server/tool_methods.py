@@ -31,6 +31,7 @@ from sshwarma.mcp.server.request_context import (
 )
 from sshwarma.mcp.server.tool_list import ToolListCache, paginate
 from sshwarma.tools.call import Tools
+from sshwarma.tools.call_outcome import add_changes
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import access, rows
@@ -131,7 +132,7 @@ class ToolMethods:
             self._line_rate.check(caller.agent.id)
         outcome = await self._tools.call(caller, name, call.arguments)
         return ToolResult(
-            outcome.text,
+            add_changes(outcome.text, outcome.changes),
             outcome.structured,
             outcome.ending != "result",
             attachments=outcome.attachments,
