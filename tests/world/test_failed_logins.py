@@ -16,6 +16,7 @@ from sshwarma.world.audit import FAILED_LOGIN, AuditEntry, AuditFilter, Origin, 
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.world import World
 from support.people import Someone, alice, bob, qwen, world
+from support.waiting import until
 
 __all__ = ["alice", "bob", "qwen", "world"]
 
@@ -95,6 +96,8 @@ async def test_refused_token_is_recorded_with_its_agent(
             tx, alice.id, "t", 1e-9 if end == "expired" else None, None, TokenScope.ACT
         )
     )
+    if end == "expired":
+        await until(lambda: (token.seconds_left or 0.0) <= 0)
     if end == "revoked":
         await world.change(lambda tx: tokens.revoke_token(tx, token.id))
     if end == "disabled":

@@ -50,7 +50,12 @@ from sshwarma.git.history import encode_versions, read_history
 from sshwarma.git.known_versions import read_known_versions
 from sshwarma.git.service_names import PUSH
 from sshwarma.git.session import ByteStream, DamagedRepositoryError, GitSession
-from sshwarma.workspaces.delete_tree import delete_leftovers, delete_tree, set_aside
+from sshwarma.workspaces.delete_tree import (
+    delete_leftovers,
+    delete_tree,
+    list_set_aside,
+    set_aside,
+)
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Unavailable
@@ -90,7 +95,8 @@ class GitHost:
             set_aside(self._directory / WORK_DIRECTORY)
         except OSError as error:  # each session makes a directory of its own
             _log_kept(error)
-        self._spawn(self._delete_leftovers())
+        if list_set_aside(self._directory):
+            self._spawn(self._delete_leftovers())
 
     @property
     def running(self) -> int:

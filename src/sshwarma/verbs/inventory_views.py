@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from sshwarma.common.limits import MAX_SHOWN_AVAILABLE_TOOLS
+from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, Line, Span, block, line
 from sshwarma.verbs.views import draw_columns, view_for_reader
 from sshwarma.world.builtin_containers import is_builtin_namespace
@@ -137,7 +138,7 @@ def _draw_rest(inventory: Inventory, count: int, reader: Reader) -> Iterator[Lin
     whose = whose or f"@{inventory.of}"
     step = next_call("{} shows some of them.", "inv show", inventory=f"{whose}:prompt:*")
     is_reachable = inventory.whose != "new rooms"
-    text = add_next_call(f"… and {count:,} more.", step if is_reachable else None, reader)
+    text = add_next_call(f"… {count_rest(count)}.", step if is_reachable else None, reader)
     yield line("  ", ("dim", text))
 
 
