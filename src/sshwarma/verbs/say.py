@@ -115,8 +115,9 @@ async def say(caller: Caller, text: Text) -> SentMessage:
             answering.start_turn(turn, agent, row, caller.services, asked=question)
         return row, new_turns
 
+    sending = append_and_ask()
     # A stored turn has to be answered, even if the caller's connection ends meanwhile.
-    row, new_turns = await finish(append_and_ask())
+    row, new_turns = await (finish(sending) if models else sending)
     turn_ids = tuple(turn.id for turn in new_turns)
     notes = [reason for reason in reasons.values() if reason]
     silent_models = answering.unavailable_mentions(message, caller.agent)
