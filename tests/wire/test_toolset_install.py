@@ -66,6 +66,9 @@ def test_people_decide_how_a_tool_is_shown_and_an_import_keeps_that(
     assert ann.json(f"run {give} text=y")["render_plan"]["config"]["content"] == "y"
     wrong = ann.run(f'tool set {give} renderer {{"type": "code", "colour": 1}}')
     assert wrong.status == 2 and "renderer.colour: unknown field" in wrong.err, wrong
+    for name_of_renderer in ("[]", '"plot"', "null"):
+        wrong = ann.run(f'tool set {give} renderer {{"type": {name_of_renderer}}}')
+        assert wrong.status == 2 and wrong.err.startswith("renderer.type"), wrong
     ann.does(f"tool set {give} renderer -", f"tool set {give} name -")
     assert ann.json(f"run {give} text=y")["render_plan"] is None
 

@@ -190,23 +190,35 @@ def _find_renderer_problems(manifest: ToolsetManifest) -> Iterator[str]:
         if tool.renderer is not None:
             config = dict(tool.renderer)
             place = ("tools", index, "renderer")
-            yield from _check_renderer(config.pop("type", None), config, place, (*place, "type"))
+            yield from describe_renderer_problems(
+                config.pop("type", None), config, place, (*place, "type")
+            )
     for index, override in enumerate(manifest.tool_overrides):
         above = ("tool_overrides", index)
         if override.renderer is not None:
             place = (*above, "renderer_config")
             name = override.renderer
-            yield from _check_renderer(name, override.renderer_config or {}, place, place)
+            yield from describe_renderer_problems(
+                name, override.renderer_config or {}, place, place
+            )
         elif override.renderer_config is not None:
             yield f"{format_place((*above, 'renderer'))} is missing: renderer_config needs it"
 
 
-def _check_renderer(
+def describe_renderer_problems(
     name: Any,
     config: Mapping[str, Any],
     place: Sequence[str | int],
     name_place: Sequence[str | int],
 ) -> Iterator[str]:
+    """Yield what is wrong with a renderer, with the field.
+
+    Args:
+        name: of the renderer, which may be any value.
+        config: its configuration.
+        place: of the configuration.
+        name_place: of the name.
+    """
     if name is None:
         yield f"{format_place(name_place)} is missing"
     elif not isinstance(name, str) or name not in RENDERERS:

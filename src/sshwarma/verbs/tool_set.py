@@ -9,8 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.toolsets.manifest import Title
-from sshwarma.toolsets.manifest_errors import describe_problems
-from sshwarma.toolsets.renderers import RENDERERS, check_renderer_config
+from sshwarma.toolsets.manifest_reading import describe_renderer_problems
+from sshwarma.toolsets.renderers import check_renderer_config
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, ToolName, one_of
 from sshwarma.verbs.tool import TOOL_RIGHTS, change_tool, tool
 from sshwarma.verbs.tool_access import check_may_decide, find_tool
@@ -138,11 +138,9 @@ def _read_renderer(value: str) -> dict[str, Any]:
         config = json.loads(value)
     except ValueError as error:
         raise Invalid(f"renderer: must be JSON, such as {example} ({error}).") from error
-    name = config.pop("type", None) if isinstance(config, dict) else None
-    if name not in RENDERERS:
-        raise Invalid(f"renderer: type must be one of {', '.join(RENDERERS)}, as in {example}.")
-    try:
-        return {"renderer": name, "renderer_config": check_renderer_config(name, config)}
-    except ValidationError as error:
-        problems = "; ".join(describe_problems(error, RENDERERS[name], ["renderer"]))
-        raise Invalid(f"{problems}.") from error
+    if not isinstance(config, dict):
+        raise Invalid(f"renderer: must be an object, such as {example}.")
+    name, place = config.pop("type", None), ("renderer",)
+    if problems := "; ".join(describe_renderer_problems(name, config, place, (*place, "type"))):
+        raise Invalid(f"{problems}.")
+    return {"renderer": name, "renderer_config": check_renderer_config(name, config)}
