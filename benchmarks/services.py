@@ -15,10 +15,11 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.toolsets.toolsets import Toolsets
-from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -27,7 +28,7 @@ from sshwarma.wrap.host import LuaHost
 
 def idle_services(world: World, folder: Path) -> Services:
     """Return services whose verbs work; scripts cannot run, and no model answers."""
-    tools = Tools(world, dict.fromkeys(("internal", "global"), VerbToolProvider()))
+    tools = Tools(world, make_verb_providers())
     lua = LuaHost(SCRIPT_LIMITS)
     composer = ContextComposer(lua)
     roster = Roster(world, {}, folder / "models")
@@ -50,4 +51,5 @@ def idle_services(world: World, folder: Path) -> Services:
         workspaces=workspaces,
         runs=runs,
         toolsets=Toolsets(world, runs, hub.bundled, folder),
+        projects=ProjectPaths(world, folder, is_pinned=True),
     )

@@ -535,7 +535,21 @@ CREATE INDEX ix_things_name_for_models ON things (name_for_models) WHERE deleted
 
 CREATE INDEX ix_things_name_for_mcp ON things (name_for_mcp) WHERE deleted_at IS NULL AND name_for_mcp IS NOT NULL;
 
-INSERT INTO "alembic_version" VALUES('0017');
+CREATE TABLE memory_versions (
+	scope_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	version INTEGER NOT NULL,
+	content TEXT NOT NULL,
+	size INTEGER NOT NULL,
+	author_id TEXT,
+	set_at INTEGER NOT NULL,
+	replaced_by TEXT,
+	replaced_at INTEGER NOT NULL,
+	CONSTRAINT pk_memory_versions PRIMARY KEY (scope_id, "key", version),
+	CONSTRAINT fk_memory_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
+);
+
+INSERT INTO "alembic_version" VALUES('0018');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

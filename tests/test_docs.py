@@ -22,15 +22,16 @@ from sshwarma.common.limit_text import fill_limits  # noqa: E402
 from sshwarma.settings import load_settings  # noqa: E402
 from sshwarma.ssh.transport.admission import AdmissionLimits  # noqa: E402
 from sshwarma.tools.provider import ToolProvider  # noqa: E402
-from sshwarma.verbs.grammar import parse_call, split_verb  # noqa: E402
+from sshwarma.verbs.called_verb import split_verb  # noqa: E402
+from sshwarma.verbs.grammar import parse_call  # noqa: E402
 from sshwarma.verbs.help import load_help_topics  # noqa: E402
 from sshwarma.verbs.registry import (  # noqa: E402
-    VerbOptions,
     every_verb,
     find_entry,
     verb,
     verb_names,
 )
+from sshwarma.verbs.verb_options import VerbOptions  # noqa: E402
 from sshwarma.world.errors import WorldError  # noqa: E402
 from sshwarma.world.migrate import newest_schema_file  # noqa: E402
 from support.driver.server import forked_program  # noqa: E402

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -55,14 +56,13 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.tools.call import Tools
 from sshwarma.tools.embedding import choose_embedder
 from sshwarma.tools.namespace_index import Prefetcher
-from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.toolsets.records import TOOLSET_PROVIDER
 from sshwarma.toolsets.rendered_results import RenderedResults
 from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import LoopLagMonitor, MetricsPage, WorldMetricsCollector
@@ -74,8 +74,8 @@ from sshwarma.web.service_metrics import (
     ToolMetricsCollector,
 )
 from sshwarma.workspaces.runs import WorkspaceRuns
-from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.errors import WorldError
+from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -238,15 +238,15 @@ class App:
         self._lua_hosts = {"compose": lua, "script": scripts}
         runs = await stack.enter_async_context(WorkspaceRuns.open(world, settings))
         hub = Hub(world, settings.data_dir / PROGRAMS_DIRECTORY)
-        providers: dict[str, ToolProvider] = dict.fromkeys(BUILTIN_NAMESPACES, VerbToolProvider())
-        providers[server_records.MCP_PROVIDER] = RenderedResults(runs.workspaces, hub)
-        tools = Tools(world, providers)
+        of_servers = {server_records.MCP_PROVIDER: RenderedResults(runs.workspaces, hub)}
+        tools = Tools(world, make_verb_providers() | of_servers)
         lua_tools = LuaToolProvider(scripts, tools)
         tools.register(LUA_PROVIDER, lua_tools)
         toolsets = await Toolsets.open(world, runs, hub.bundled, settings.data_dir)
         stack.push_async_callback(toolsets.close)
         hub.pool.open_sandbox = toolsets.open_server_sandbox
         tools.register(TOOLSET_PROVIDER, toolsets)
+        projects = ProjectPaths(world, Path.cwd(), is_pinned=settings.memory.pin_project)
         composer = ContextComposer(lua)
         topics, models_dir = load_help_topics(), settings.data_dir / "models"
         roster = await Roster.open(
@@ -269,6 +269,7 @@ class App:
             workspaces=runs.workspaces,
             runs=runs,
             toolsets=toolsets,
+            projects=projects,
         )
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)

@@ -20,6 +20,7 @@ from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
 from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.projects import ProjectPaths
 from sshwarma.wrap.compose import ContextComposer
 
 
@@ -39,6 +40,7 @@ class Services(RequestServices):
     workspaces: Workspaces
     runs: WorkspaceRuns
     toolsets: Toolsets
+    projects: ProjectPaths
 
 
 def services_of(caller: Caller) -> Services:

@@ -38,7 +38,7 @@ async def test_tool_list_is_the_loadout_plus_builtin_tools(served: Served, mode:
         load = await served.world.loadout("lobby", served.world.agents.find("ann").id)
         labels = (item.thing.label for item in load.usable_tools)
         expected = sorted(
-            label.replace(":", ".")
+            label.removeprefix("memory:").replace(":", ".")
             for label in labels
             if label.partition(":")[2] not in (*ALWAYS, "inventory")
         )

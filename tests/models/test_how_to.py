@@ -9,7 +9,7 @@ import pytest
 from sshwarma.cli.main import cli
 from sshwarma.models.guide import find_rule
 from sshwarma.models.how_to import HowTo, HowToSearch, parse_how_tos
-from sshwarma.verbs.grammar import split_verb
+from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.registry import find_entry
 

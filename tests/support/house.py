@@ -22,7 +22,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
 from sshwarma.world.row import Row
@@ -63,7 +63,7 @@ class House:
         self.world = world
         self.backend = Scripted(nothing)
         self.backends: dict[str, Any] = {}
-        self.providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
+        self.providers: dict[str, Any] = make_verb_providers()
         self.tools = Tools(world, self.providers)
         self.limits = BudgetLimits()
         self.budgets = ModelBudgets(world, lambda agent_id: self.limits)

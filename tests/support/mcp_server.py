@@ -25,7 +25,7 @@ from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.web.api import HttpApi
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
@@ -216,7 +216,7 @@ async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
     )
     world = await World.open(path, tool_specs())
     workshop = Workshop()
-    providers: dict[str, Any] = dict.fromkeys(("internal", "global"), VerbToolProvider())
+    providers: dict[str, Any] = make_verb_providers()
     tools = Tools(world, _Providers(providers, workshop))
     services = use_services(world, tools=tools)
     settings = ReloadableSettings(limits=bounds)

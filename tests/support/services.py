@@ -22,10 +22,11 @@ from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider
 from sshwarma.tools.search import NamespaceSearch
 from sshwarma.toolsets.toolsets import Toolsets
-from sshwarma.verbs.tool_provider import VerbToolProvider
+from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
+from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
@@ -63,7 +64,7 @@ class ProviderBase(ToolProvider):
 
 def verb_providers() -> dict[str, ToolProvider]:
     """The providers of the verbs that are tools."""
-    return dict.fromkeys(("internal", "global"), VerbToolProvider())
+    return make_verb_providers()
 
 
 TEST_FILES = Path(tempfile.gettempdir()) / "sshwarma-tests"
@@ -104,6 +105,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "workspaces": workspaces,
         "runs": runs,
         "toolsets": Toolsets(world, runs, hub.bundled, TEST_FILES),
+        "projects": ProjectPaths(world, TEST_FILES, is_pinned=True),
     }
     return Services(**idle | parts)
 

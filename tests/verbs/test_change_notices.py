@@ -225,7 +225,7 @@ async def test_a_refusal_names_the_namespace_as_it_is_typed(alice: Someone, bob:
     why = str(await refused(bob, "/run sshwarma:who"))
     assert why.startswith("sshwarma:who is unavailable: namespace sshwarma is disabled.")
     listed = await do(bob, "/inv")
-    assert {item.namespace for item in listed.equipped} == {"sshwarma", "global"}
+    assert {item.namespace for item in listed.equipped} == {"sshwarma", "global", "memory"}
     shown = draw_result(await do(bob, "/examine sshwarma:who"))
     assert "Location: sshwarma (namespace)" in shown.plain().splitlines()
 

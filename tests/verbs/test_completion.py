@@ -68,7 +68,7 @@ async def test_group_actions_and_default_arguments_are_completed(
     for entry in every_entry():
         if isinstance(entry, VerbGroup):
             found = await offered(alice, f"/{entry.name} ")
-            assert found[: len(entry.actions)] == list(entry.actions)
+            assert found[: len(entry.list_words())] == list(entry.list_words())
             assert await offered(alice, f"/{entry.name} nothing-like-it ") == [] or (
                 entry.default_takes_words
             )
@@ -82,6 +82,11 @@ async def test_group_actions_and_default_arguments_are_completed(
         "a default takes no words unless it says so"
     )
     assert await offered(alice, "/help tool e") == ["edit", "enable"]
+    assert await offered(alice, "/mem project s") == ["set", "search"]
+    assert await offered(alice, "/help mem session re") == ["replace", "reindent"]
+    await do(alice, "/mem project set plan = x")
+    assert await offered(alice, "/mem project get p") == ["plan"]
+    assert await offered(alice, "/mem project get plan --t") == ["--to"]
 
 
 async def test_arguments_are_completed_by_their_type(alice: Someone, bob: Someone) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma.verbs.arguments import AgentName, ModelName, RoomName, ThingName
-from sshwarma.verbs.grammar import UnknownFlag, parse_call, split_verb
+from sshwarma.verbs.called_verb import split_verb
+from sshwarma.verbs.grammar import UnknownFlag, parse_call
 from sshwarma.verbs.registry import (
     Verb,
     VerbGroup,
@@ -211,14 +212,17 @@ def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
         assert (verb.name, start) == (name, len(group.name) + 1)
         return
     for action in group.actions:
-        line = f"/{group.name} {action}x  more words"
-        assert at_fault(line) == f"{action}x"
-        with pytest.raises(Invalid, match=f"Unknown action {action}x of /{group.name}") as caught:
+        first, _, word = action.rpartition(" ")
+        name = f"{group.name} {first}".rstrip()
+        line = f"/{name} {word}x  more words"
+        assert at_fault(line) == f"{word}x"
+        with pytest.raises(Invalid, match=f"Unknown action {word}x of /{name}") as caught:
             parsed(line)
-        assert caught.value.hint_for(PERSON).startswith(f"Did you mean /{group.name} ")
+        assert caught.value.hint_for(PERSON).startswith(f"Did you mean /{name} ")
     with pytest.raises(Invalid, match="Unknown action") as caught:
         parsed(f"/{group.name} {'9' * 60}")
-    assert caught.value.hint_for(PERSON) == f"/{group.name} has {', '.join(group.actions)}."
+    known = ", ".join(group.list_words())
+    assert caught.value.hint_for(PERSON) == f"/{group.name} has {known}."
 
 
 def test_unknown_action_that_is_a_verb_is_named() -> None:

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.grammar import parse_call, split_verb
+from sshwarma.verbs.grammar import parse_call
 from sshwarma.verbs.registry import Verb, every_verb, find_verb
 from sshwarma.verbs.tool_views import NewTool
 from sshwarma.verbs.views import dump_json, render_for

@@ -5,12 +5,39 @@ from __future__ import annotations
 import pytest
 import pytest_asyncio
 
-from sshwarma.verbs.grammar import find_typed
+from sshwarma.verbs.called_verb import find_typed
 from sshwarma.verbs.registry import every_verb
 from sshwarma.world.world import World
 from support.people import Someone, arrive, refused
 
 REFUSALS = """
+/mem nothing
+/mem project
+/mem project get nothing
+/mem project set key
+/mem project list --project 
+/mem project delete nothing
+/mem project search nothing (
+/mem session get nothing
+/mem session set
+/mem session delete nothing
+/mem session list --limit -1
+/mem session append  = x
+/mem session concat nothing nothing third
+/mem session copy nothing other
+/mem session search nothing (
+/mem session lines nothing
+/mem session chars nothing 5 3
+/mem session insert nothing 1 = x
+/mem session replace nothing 1 1 = x
+/mem session cut nothing 1 1
+/mem session patch nothing = x
+/mem session length nothing
+/mem session count nothing
+/mem session eol nothing
+/mem session normalize nothing lf
+/mem session indent nothing
+/mem session reindent nothing tabs
 /files nothing
 /gc files --now
 /file show nothing
@@ -20,6 +47,7 @@ REFUSALS = """
 /toolset show nothing
 /toolset import
 /toolset import = x
+/toolset import --encoded ü
 /toolset export nothing
 /toolset enable nothing
 /toolset disable nothing
@@ -312,9 +340,12 @@ async def test_refusal_changes_nothing(owner: Someone, line: str) -> None:
 def test_every_verb_has_a_refusal_test() -> None:
     tried = {typed[0].name for line in REFUSALS if (typed := find_typed(line)) is not None}
     # Any words are a query of /find, so it is refused by rights alone: see the next test.
-    assert {verb.name for verb in every_verb()} - tried == {"approvals", "find", "toolset list"}, (
-        "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
-    )
+    assert {verb.name for verb in every_verb()} - tried == {
+        "approvals",
+        "find",
+        "mem show",
+        "toolset list",
+    }, "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
 
 
 async def test_url_that_is_too_long_is_not_called_no_url(alice: Someone) -> None:

@@ -14,7 +14,8 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
 import sshwarma
-from sshwarma.verbs.grammar import parse_call, split_verb, validate_arguments
+from sshwarma.verbs.called_verb import split_verb
+from sshwarma.verbs.grammar import parse_call, validate_arguments
 from sshwarma.verbs.registry import (
     SECTIONS,
     Verb,
@@ -223,7 +224,7 @@ def test_names_and_aliases_are_unique() -> None:
     assert (
         len({known.name for known in EVERY}) == len({known.path for known in EVERY}) == len(EVERY)
     )
-    assert all(re.fullmatch(r"[a-z]+( [a-z]+)?", known.name) for known in EVERY)
+    assert all(re.fullmatch(r"[a-z]+( [a-z]+){0,2}", known.name) for known in EVERY)
 
 
 @pytest.mark.parametrize("known", GROUPS, ids=lambda known: known.name)
@@ -287,7 +288,13 @@ def test_tools_have_unique_names() -> None:
     specs = tool_specs()
     assert len({spec.id for spec in specs}) == len(specs)
     assert len({(spec.namespace, spec.name) for spec in specs}) == len(specs)
-    assert {spec.namespace for spec in specs} == {"sshwarma", "global", "workspace", "toolsets"}
+    assert {spec.namespace for spec in specs} == {
+        "sshwarma",
+        "global",
+        "workspace",
+        "toolsets",
+        "memory",
+    }
 
 
 def test_verbs_for_people_only_are_not_tools() -> None:
@@ -351,6 +358,9 @@ FILES_OF_SEVERAL_VERBS = {
     "file_patch": {"file"},
     "file_search": {"file"},
     "file_versions": {"file"},
+    "mem_project": {"mem"},
+    "mem_session": {"mem"},
+    "mem_session_lines": {"mem"},
     "tool_set": {"tool"},
     "toolset_link": {"toolset"},
     "inventory": {"inv"},

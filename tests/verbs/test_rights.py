@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
-from sshwarma.verbs.grammar import split_verb
+from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.registry import every_verb
 from sshwarma.world import things
 from sshwarma.world.access import Right
@@ -32,6 +32,19 @@ NEEDS = {
     "/toolset disable kit": ("admin right on this server", "Ask alice"),
     "/toolset uninstall kit": ("admin right on this server", "Ask alice"),
     "/toolset link /kit": ("own right on this server", "Ask alice"),
+    "/mem project set a = x": ("create right on this server", "Ask alice"),
+    "/mem project delete a": ("create right on this server", "Ask alice"),
+    "/mem session set a = x": ("create right on this server", "Ask alice"),
+    "/mem session delete a": ("create right on this server", "Ask alice"),
+    "/mem session append a = x": ("create right on this server", "Ask alice"),
+    "/mem session concat a b c": ("create right on this server", "Ask alice"),
+    "/mem session copy a b": ("create right on this server", "Ask alice"),
+    "/mem session insert a 1 = x": ("create right on this server", "Ask alice"),
+    "/mem session replace a 1 1 = x": ("create right on this server", "Ask alice"),
+    "/mem session cut a 1 1": ("create right on this server", "Ask alice"),
+    "/mem session patch a = x": ("create right on this server", "Ask alice"),
+    "/mem session normalize a lf": ("create right on this server", "Ask alice"),
+    "/mem session reindent a tabs": ("create right on this server", "Ask alice"),
     "/shell make": ("create right on this server", "Ask alice"),
     "/file put a = x": ("create right on this server", "Ask alice"),
     "/file replace a x y": ("create right on this server", "Ask alice"),

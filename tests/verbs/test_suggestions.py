@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.common.near_names import find_near_names
-from sshwarma.verbs.grammar import split_verb
+from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.registry import find_entry, find_verb
 from sshwarma.verbs.verb_synonyms import NO_SUCH_VERB, SYNONYMS, TALK_WORDS, find_slash_line
 from support.people import Someone, do, make, refused

@@ -10,9 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sshwarma.terminal.completion import Candidate, common_prefix
+from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import invoke
-from sshwarma.verbs.grammar import parse_call, split_verb
+from sshwarma.verbs.grammar import parse_call
 from sshwarma.verbs.typed_words import WordStyle, split_words, write_word
 from support.people import Someone, do
 

@@ -38,6 +38,8 @@ DEFAULT_TOOLS = [
     "rooms", "exits", "join", "leave", "go", "create",
 ]  # fmt: skip
 
+PROJECT_MEMORY = {f"memory:{one.name}" for one in tool_specs() if one.name.startswith("project_")}
+
 # Columns that reports rely on.
 VIEWS = {
     "messages": "id session_id role content tool_call_id status group_id created_at",
@@ -294,7 +296,7 @@ async def test_new_world_has_the_expected_tree(world: World) -> None:
                 row.thing.qualified_name for row in equipment.read_equipped_rows(conn, [context])
             }
 
-        expected = {f"sshwarma:{name}" for name in DEFAULT_TOOLS}
+        expected = {f"sshwarma:{name}" for name in DEFAULT_TOOLS} | PROJECT_MEMORY
         assert equipped("defaults") == equipped("lobby") == expected
         for name in DEFAULT_TOOLS:
             tool = things.get_live_thing(conn, f"tool_{name}")

@@ -23,7 +23,7 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-FIXED_SETTINGS: Final = ("data_dir", "ssh", "http.listen")
+FIXED_SETTINGS: Final = ("data_dir", "ssh", "http.listen", "memory")
 """Settings, and whole sections, that are read at the start alone."""
 
 SECRET_TABLES: Final = ("models", "mcp")

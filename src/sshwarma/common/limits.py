@@ -857,8 +857,9 @@ MAX_NESTED_CALLS: Final = 64
 """Calls that one call may lead to, at all depths together: tools that call several others would
 multiply."""
 
-MAX_ARGUMENTS_BYTES: Final = MIB
-"""Bytes of the arguments of a call, as JSON: they are checked, stored in the log and sent on."""
+MAX_ARGUMENTS_BYTES: Final = 3 * MIB
+"""Bytes of the arguments of a call, as JSON: they are checked, stored in the log and sent on. A
+text of the size of a thing fits, with its line ends escaped."""
 
 MAX_EXACT_INTEGER: Final = 2**53 - 1
 """Maximum integer of an argument or of a schema: up to it a double holds every integer exactly, so
@@ -1606,3 +1607,34 @@ middle of a longer one is left out."""
 
 MAX_COMMAND_CHARACTERS: Final = 8_000
 """Characters of a command: a long script belongs in a file."""
+
+MAX_MEMORY_KEY_CHARACTERS: Final = 255
+"""Characters of a key of a memory: it is typed, and stands in lists."""
+
+MAX_MEMORY_KEYS: Final = 100_000
+"""Keys of one memory: a new key counts them."""
+
+MAX_PROJECT_PATH_CHARACTERS: Final = 4_096
+"""Characters of the path of a project: the kernel takes no longer ones."""
+
+MAX_KEPT_VALUES: Final = 100
+"""Earlier values of one key of a memory that are kept: each takes as much space as it has text, and
+the oldest are forgotten."""
+
+MAX_KEPT_VALUE_BYTES: Final = 8 * MIB
+"""Bytes of the earlier values of one key of a memory that are kept, besides the newest of them: a
+model may write a large text again and again."""
+
+MAX_TEXT_MATCH_STEPS: Final = 200_000_000
+"""Product of the parts of a pattern and the characters of one line in a search that says where it
+matches: a line is cut there. Others run meanwhile; it takes up to 10 ns for each."""
+
+MAX_LINE_MATCHES: Final = 10_000
+"""Matches of a pattern in one line that a search shows: the rest of the line is shown as it is."""
+
+MEMORY_SEARCH_SECONDS: Final = 2.0
+"""Seconds in which a value of a memory is searched: an answer waits for it."""
+
+MAX_SHOWN_MEMORY_KEYS: Final = 300
+"""Keys of a memory that people are shown at once: more are no list to read. The rest are
+counted."""

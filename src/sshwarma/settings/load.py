@@ -37,6 +37,7 @@ from sshwarma.settings.server import (
     HttpSettings,
     LimitSettings,
     LogSettings,
+    MemorySettings,
     RegistrationSettings,
     RetentionSettings,
     SearchSettings,
@@ -121,6 +122,7 @@ class Settings(BaseSettings):
         (), description="The models that answer, each a `[[models]]` table."
     )
     search: SearchSettings = SearchSettings()
+    memory: MemorySettings = MemorySettings()
     mcp: tuple[McpSettings, ...] = Field(
         (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
     )
@@ -193,10 +195,8 @@ def load_settings(config: Path | None = None, **flags: Any) -> Settings:
     `flags` are nested dicts as in the file, and override all else.
 
     Raises:
-        FileNotFoundError: if `config` is given and does not exist.
-        IsADirectoryError: if it is a directory.
-        InvalidSettingsError: if it is no file or not TOML, or a variable is unknown or cannot be
-            parsed.
+        FileNotFoundError, IsADirectoryError: if `config` does not exist, or is a directory.
+        InvalidSettingsError: if it is no TOML file, or a variable is unknown or cannot be parsed.
         pydantic.ValidationError: naming each wrong field.
     """
     if config is not None and not config.exists():

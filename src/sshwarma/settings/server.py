@@ -206,6 +206,16 @@ class LimitSettings(SettingsSection):
     )
 
 
+class MemorySettings(SettingsSection):
+    """`[memory]`: the memory of projects."""
+
+    pin_project: bool = Field(
+        True,
+        description="Whether all rooms use the project of the directory where the server was"
+        " started; if not, each room uses that of its own directory.",
+    )
+
+
 class SearchSettings(SettingsSection):
     """`[search]`: search of namespaces."""
 

@@ -115,21 +115,32 @@ def compile_search(pattern: str) -> LineMatcher:
         Invalid: if the pattern is too large, or is no regular expression that the engine knows: it
             has neither references back nor assertions about what is around.
     """
+    size = measure_search(pattern)
+    try:
+        matcher = _make_matcher(pattern)
+    except SchemaError as error:
+        raise search_error(pattern, _reason_of(error)) from error
+    return LineMatcher(matcher, size)
+
+
+def measure_search(pattern: str) -> float:
+    """Return the size of a pattern that somebody searches for, as `measure_pattern`.
+
+    Raises:
+        Invalid: if it is empty or too large, or a bracket has no other.
+    """
     if not pattern:
         raise empty_error("pattern")
     size, problem = _read_pattern(pattern)
     if problem:
-        raise _search_error(pattern, problem)
+        raise search_error(pattern, problem)
     if size > MAX_SEARCH_PATTERN_SIZE:
         raise Invalid("pattern: is too large.", hint="Give less of it, or fewer repetitions.")
-    try:
-        matcher = _make_matcher(pattern)
-    except SchemaError as error:
-        raise _search_error(pattern, _reason_of(error)) from error
-    return LineMatcher(matcher, size)
+    return size
 
 
-def _search_error(pattern: str, reason: str) -> Invalid:
+def search_error(pattern: str, reason: str) -> Invalid:
+    """Return the refusal of a pattern that the engine does not take."""
     return Invalid(
         f"pattern: {shorten_name(pattern)!r} is no regular expression that is known here:"
         f" {reason}.",

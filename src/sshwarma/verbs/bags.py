@@ -28,7 +28,7 @@ from sshwarma.verbs.thing_completion import (
     TextName,
 )
 from sshwarma.verbs.views import Confirmation, format_count, view
-from sshwarma.world import names, things
+from sshwarma.world import bag_reads, names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error, unknown_name_error
@@ -273,10 +273,12 @@ async def restore(caller: Caller, name: DroppedName) -> Confirmation:
     """
     bag, bare = names.split_bag_name(name)
     bags = [find_bag_id(caller, bag)] if bag in ("me", "home") else list_bag_ids(caller)
-    thing = await caller.world.store.read(lambda conn: things.find_last_deleted(conn, bags, bare))
+    thing = await caller.world.store.read(
+        lambda conn: bag_reads.find_last_deleted(conn, bags, bare)
+    )
     if thing is None:
         dropped = await caller.world.store.read(
-            lambda conn: things.read_deleted_names(conn, bags, MAX_COMPARED_NAMES)
+            lambda conn: bag_reads.read_deleted_names(conn, bags, MAX_COMPARED_NAMES)
         )
         raise NotFound(
             f"Nothing named {shorten_name(name)} was dropped here.",

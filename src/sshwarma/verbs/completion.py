@@ -9,7 +9,7 @@ from sshwarma.common.limits import MAX_COMPLETIONS
 from sshwarma.terminal.completion import Candidate
 from sshwarma.verbs import commands
 from sshwarma.verbs.arguments import CompletionRequest, Option, agent_options
-from sshwarma.verbs.grammar import is_talk
+from sshwarma.verbs.called_verb import is_talk
 from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, every_entry, find_entry
 from sshwarma.verbs.typed_words import TypedWord, WordStyle, split_words, write_word
 from sshwarma.world.caller import Caller
@@ -91,8 +91,17 @@ async def _list_argument_options(caller: Caller, line: str) -> _Offer:
     if isinstance(entry, VerbGroup):
         if not given:
             return await _list_action_options(caller, entry, line, word)
-        action = entry.find_typed(given[0].raw)
-        default = entry.default_for(given[0].raw)
+        first = given[0].raw
+        if words_after := entry.list_words(first):
+            if len(given) == 1:
+                bare = entry.find_spelled(first)
+                flags = [] if bare is None or word.quote else _list_flag_options(bare, [])
+                return _Offer([*words_after.items(), *flags], word)
+            second = entry.find(f"{first} {given[1].raw}")
+            given = given[1:] if second is not None else given
+            first = f"{first} {given[0].raw}" if second is not None else first
+        action = entry.find_typed(first)
+        default = entry.default_for(first)
         given = given[1:] if action is not None else given
         entry = action or default
     return (
@@ -106,7 +115,7 @@ async def _list_action_options(
     caller: Caller, group: VerbGroup, line: str, word: TypedWord
 ) -> _Offer:
     """List the actions of a group, and the arguments of its default verb."""
-    actions = [] if word.quote else [(verb.action, verb.summary) for verb in group.verbs]
+    actions = [] if word.quote else list(group.list_words().items())
     default = group.default_for(None)
     if default is None:
         return _Offer(actions, word)

@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sshwarma.verbs import commands
+from sshwarma.verbs.called_verb import is_talk, split_verb
 from sshwarma.verbs.commands import CustomCommand
-from sshwarma.verbs.grammar import (
-    check_one_is_given,
-    is_talk,
-    parse_call,
-    split_verb,
-    validate_arguments,
-)
+from sshwarma.verbs.grammar import check_one_is_given, parse_call, validate_arguments
 from sshwarma.verbs.help_flag import find_help_topic
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight, MemberRight

@@ -16,7 +16,7 @@ from sshwarma.verbs.arguments import RowNumber
 from sshwarma.verbs.look import RoomExit
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import format_count, view, view_by_lines
-from sshwarma.world import rows, things
+from sshwarma.world import bag_reads, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -275,7 +275,7 @@ def _read_document(
 
     The last value is `before` for the older rows.
     """
-    texts, left_out = things.read_texts(
+    texts, left_out = bag_reads.read_texts(
         conn, room_id, limit=MAX_EXPORT_TEXTS, max_characters=MAX_EXPORT_CHARACTERS
     )
     found = rows.read_tail(

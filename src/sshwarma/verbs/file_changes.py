@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 from sshwarma.common.limits import MAX_LISTED_FILES
 from sshwarma.common.shorten import shorten_name
@@ -213,7 +212,7 @@ def _content_of(caller: Caller, text: str, *, encoded: bool, tabs: bool) -> byte
     if encoded:
         try:
             return base64.b64decode(text, validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
             raise Invalid(f"content: is not base64: {error}.") from error
     text = text.replace(TAB_SIGN, "\t") if tabs else text
     is_typed = caller.arguments is None

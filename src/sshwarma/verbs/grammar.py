@@ -9,14 +9,11 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from sshwarma.common.near_names import find_near_names, suggest_names
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_validation_error
-from sshwarma.verbs.registry import Parameter, Verb, VerbGroup, find_entry, find_verb
-from sshwarma.verbs.unknown_verb import unknown_verb_error
+from sshwarma.verbs.registry import Parameter, Verb, find_verb
 from sshwarma.verbs.verb import TEXT_AFTER_EQUALS_NOTE
-from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.reader import PERSON, Hint, next_call
+from sshwarma.world.errors import Invalid
 
 _WORD: Final = re.compile(r"\S+")
 _QUOTED: Final = {
@@ -53,73 +50,6 @@ class Word:
     text: str
     start: int
     end: int
-
-
-def split_verb(line: str) -> tuple[Verb, int]:
-    """Return the verb that a line begins with, and the index after its name.
-
-    Raises:
-        UnknownVerb: if no verb has that name; the hint lists the nearest names.
-        Invalid: if a group needs an action; the message lists its actions.
-    """
-    match = _WORD.match(line)
-    name = match[0] if match else ""
-    entry = find_entry(name)
-    if match is None or entry is None:
-        raise unknown_verb_error(name, PERSON, span=(0, len(name)))
-    if isinstance(entry, Verb):
-        return entry, match.end()
-    return _split_action(entry, line, match.end())
-
-
-def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
-    match = _WORD.search(line, start)
-    verb = group.find_typed(match[0]) if match is not None else None
-    if verb is not None and match is not None:
-        return verb, match.end()
-    known = [*group.actions, *filter(None, group.spellings)]
-    near_names = find_near_names(match[0].lower(), known) if match is not None else []
-    if match is not None and near_names and match[0].isalpha():
-        raise _unknown_action_error(group, match, near_names)
-    default = group.default_for(match[0] if match is not None else None)
-    if default is not None:
-        return default, start
-    actions = ", ".join(group.actions)
-    if match is None or match[0].startswith("--"):
-        raise Invalid(
-            f"/{group.name} needs an action: {actions}.",
-            hint=next_call("{} describes them.", "help", topic=group.name),
-            span=(len(line.rstrip()),) * 2,
-        )
-    raise _unknown_action_error(group, match, near_names)
-
-
-def _unknown_action_error(group: VerbGroup, word: re.Match[str], near: list[str]) -> Invalid:
-    """Return the refusal of a word that is not an action, with the nearest ones.
-
-    Without near ones, a verb of that name is named before the actions.
-    """
-    hint: Hint = suggest_names([f"/{group.name} {action}" for action in near])
-    if not hint:
-        actions = f"/{group.name} has {', '.join(group.actions)}."
-        other = find_entry(word[0].lower())
-        hint = actions if other is None else next_call(f"There is {{}}. {actions}", other.name)
-    return Invalid(
-        f"Unknown action {shorten_name(word[0])} of /{group.name}.", hint=hint, span=word.span()
-    )
-
-
-def is_talk(line: str) -> bool:
-    """Return whether a line is said: it begins with no slash, or with two."""
-    return not line.startswith("/") or line.startswith("//")
-
-
-def find_typed(line: str) -> tuple[Verb, int] | None:
-    """Return the same as `split_verb`, or None if the line begins with no verb."""
-    try:
-        return split_verb(line)
-    except (NotFound, Invalid):
-        return None
 
 
 def parse_call(

@@ -198,8 +198,9 @@ async def complete_topics(request: CompletionRequest) -> list[Option]:
     """List the verbs and topics, or the actions of the group in `request.given`."""
     if request.given:
         entry = find_entry(request.given[0])
-        verbs = entry.verbs if isinstance(entry, VerbGroup) and len(request.given) == 1 else ()
-        return [(group_verb.action, group_verb.summary) for group_verb in verbs]
+        if not isinstance(entry, VerbGroup) or len(request.given) > 2:
+            return []
+        return list(entry.list_words(" ".join(request.given[1:])).items())
     return [
         *((name, "") for name in verb_names()),
         *((topic, "topic") for topic in load_help_topics()),
@@ -303,9 +304,9 @@ def _help_of_group(group: VerbGroup) -> HelpGroup:
 
 
 def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
-    group_verb = group.find_typed(words[0])
-    if group_verb is None or len(words) > 1:
-        near_names = find_near_names(words[0].lower(), group.actions)
+    group_verb = group.find_typed(" ".join(words))
+    if group_verb is None:
+        near_names = find_near_names(" ".join(words).lower(), group.actions)
         hint = suggest_names([f"/help {group.name} {action}" for action in near_names])
         raise NotFound(
             f"Unknown help topic {group.name} {shorten_name(' '.join(words))}.",

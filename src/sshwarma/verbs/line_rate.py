@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection
 from sshwarma.common.limits import MAX_READS_PER_WINDOW, RATE_WINDOW_SECONDS
 from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, KeyedTokenBuckets, SlidingWindow
 from sshwarma.common.refusals import RefusedBy, count_refusal
-from sshwarma.verbs.grammar import find_typed
+from sshwarma.verbs.called_verb import find_typed
 from sshwarma.verbs.verb import Verb
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import RateLimited

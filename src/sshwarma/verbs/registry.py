@@ -1,6 +1,7 @@
 """Registry of verbs: `@verb` and `group` declare them; doors find them by name.
 
-The name of a verb is one word, `look`, or the word of its group and its action, `mcp add`.
+The name of a verb is one word, `look`, or the word of its group and its action, `mcp add`. An
+action may be two words, of which several actions share the first: `mem project get`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Required, TypedDict, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from sshwarma.verbs.docstring import parse_docstring
-from sshwarma.verbs.rights import ArgumentRight, DataRight, MemberRight, RightRule
+from sshwarma.verbs.rights import ArgumentRight, DataRight, MemberRight
 from sshwarma.verbs.verb import Parameter, Run, Spelling, Verb, quote_word
-from sshwarma.world.access import Right, TokenScope, required_scope, widest_scope
+from sshwarma.verbs.verb_options import VerbOptions
+from sshwarma.world.access import required_scope, widest_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
 from sshwarma.world.reader import VerbNames, register_verb_names
 
@@ -23,7 +25,6 @@ __all__ = [
     "Spelling",
     "Verb",
     "VerbGroup",
-    "VerbOptions",
     "every_entry",
     "every_verb",
     "find_entry",
@@ -41,61 +42,6 @@ SECTIONS: Final = (
     "Access", "Yourself", "Upkeep",
 )  # fmt: skip
 """Sections of the help, in the order /help shows them."""
-
-
-class VerbOptions(TypedDict, total=False):
-    """Options of a verb's declaration, besides its name.
-
-    Attributes:
-        examples: example lines for the help; each must parse.
-        needs: the right that the caller must have in the room; None needs no right.
-        also_needs: the rights that it needs for some arguments, or for what is not the caller's.
-        aliases: other first words for it.
-        spellings: flags without a value that people may type for other calls.
-        excludes: for an argument, those that a call must not give besides it.
-        needs_one_of: the optional arguments of which a program must give at least one.
-        rarely_used: parameters that lists of tools for models leave out.
-        covered_by: name of the tool that does the same for models, which are not offered both.
-        private_with: arguments whose calls as a tool are private: logs show nothing of them.
-        tool: False for a verb that only people use; or its name as a tool, if that differs.
-        mcp_tool: its name for MCP clients, if that differs from its name as a tool.
-        default: whether new rooms have it equipped as a tool.
-        namespace: the namespace of the tool; default `sshwarma`.
-        moves: whether it takes a model out of its room.
-        scope: the scope that a token needs; None derives it from `needs`, by `required_scope`.
-        change_scope: the scope that it needs to change something, if it can also only show.
-        aside: whether a terminal runs it at once, while another line is running.
-        takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
-        adds_piped_text: whether piped text follows a text that is given.
-        needs_approval: whether a person must allow each call of it as a tool.
-        times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
-        ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
-            is not a tool.
-    """
-
-    examples: Required[tuple[str, ...]]
-    needs: Right | None
-    also_needs: tuple[RightRule, ...]
-    aliases: tuple[str, ...]
-    spellings: Mapping[str, Spelling]
-    excludes: Mapping[str, tuple[str, ...]]
-    needs_one_of: tuple[str, ...]
-    rarely_used: tuple[str, ...]
-    covered_by: str
-    private_with: tuple[str, ...]
-    tool: str | bool
-    mcp_tool: str
-    default: bool
-    namespace: str
-    moves: bool
-    scope: TokenScope | None
-    change_scope: TokenScope
-    aside: bool
-    ssh_only: bool
-    takes_bytes: bool
-    adds_piped_text: bool
-    needs_approval: bool
-    times_out_itself: bool
 
 
 @dataclass(frozen=True)
@@ -128,6 +74,20 @@ class VerbGroup:
     def find(self, action: str) -> Verb | None:
         """Return the verb of an action, in any case; None if the action does not exist."""
         return self.actions.get(action.lower())
+
+    def list_words(self, first: str = "") -> dict[str, str]:
+        """Return the words that can follow the group's, or the first word of its actions.
+
+        Each has the summary of its action; the first word of several has "".
+        """
+        words: dict[str, str] = {}
+        for action, action_verb in self.actions.items():
+            head, _, tail = action.partition(" ")
+            if not first:
+                words[head] = "" if tail else action_verb.summary
+            elif head == first.lower() and tail:
+                words[tail] = action_verb.summary
+        return words
 
     def default_for(self, word: str | None) -> Verb | None:
         """Return the default verb if it can take a word that is not an action; else None.
@@ -260,13 +220,13 @@ def find_verb(name: str) -> Verb | None:
     a group is its default verb.
     """
     words = name.removeprefix("/").lower().replace("_", " ").split()
-    if not words or len(words) > 2:
+    if not words or len(words) > 3:
         return None
     entry = _names.get(words[0])
     if isinstance(entry, VerbGroup):
         if len(words) == 1:
             return entry.find(entry.default)
-        return entry.find_typed(words[1])
+        return entry.find_typed(" ".join(words[1:]))
     return entry if len(words) == 1 else None
 
 
@@ -372,6 +332,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         ssh_only=options.get("ssh_only", False),
         takes_bytes=options.get("takes_bytes", False),
         adds_piped_text=options.get("adds_piped_text", True),
+        takes_exact_text=options.get("takes_exact_text", False),
         needs_approval=options.get("needs_approval", False),
         times_out_itself=options.get("times_out_itself", False),
     )

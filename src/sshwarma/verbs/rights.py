@@ -282,6 +282,8 @@ MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody el
 ASKER_RIGHT: Final = DataRight(Right.MODERATE, "for what somebody else asked")
 TOOL_RIGHT: Final = DataRight(Right.BUILD, "for a tool of a room")
 FILES_RIGHT: Final = MemberRight("for the files of a room")
+MEMORY_RIGHT: Final = MemberRight("for the memory of a room or project")
+NEW_PROJECT_RIGHT: Final = DataRight(Right.CREATE, "for a new project")
 NEW_NAMESPACE_RIGHT: Final = DataRight(Right.CREATE, "for a new namespace")
 
 

@@ -15,7 +15,7 @@ from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.thing_completion import MemberName
 from sshwarma.verbs.views import Confirmation, draw_columns, view
-from sshwarma.world import access, movement, rooms, things
+from sshwarma.world import access, bag_reads, movement, rooms, things
 from sshwarma.world.access import AccessMode, Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
@@ -225,7 +225,7 @@ async def _find_deleted_room(caller: Caller, name: str) -> tuple[Thing | None, b
     """Return the newest deleted room of a name, and whether the caller owned it."""
 
     def read(conn: Connection) -> tuple[Thing | None, Mapping[str, access.Member]]:
-        thing = things.find_last_deleted(conn, ["rooms"], name.lower())
+        thing = bag_reads.find_last_deleted(conn, ["rooms"], name.lower())
         return thing, access.read_members(conn, thing.id) if thing is not None else {}
 
     thing, members = await caller.world.store.read(read)

@@ -22,7 +22,7 @@ from sshwarma.verbs.arguments import (
     agent_options,
 )
 from sshwarma.verbs.resolve import find_bag_id, list_bag_ids
-from sshwarma.world import things
+from sshwarma.world import bag_reads, things
 from sshwarma.world.access import Member
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -86,7 +86,7 @@ async def complete_dropped(request: CompletionRequest) -> list[Option]:
     caller = request.caller
     bag_ids = list_bag_ids(caller)
     names = await caller.world.store.read(
-        lambda conn: things.read_deleted_names(conn, bag_ids, MAX_BAG_OPTIONS)
+        lambda conn: bag_reads.read_deleted_names(conn, bag_ids, MAX_BAG_OPTIONS)
     )
     return [(name, "dropped") for name in names]
 

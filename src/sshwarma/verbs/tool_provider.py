@@ -16,10 +16,16 @@ from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_verb
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.views import render_in_thread
+from sshwarma.world.builtin_containers import BUILTIN_NAMESPACES
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import Hint
 from sshwarma.world.things import Thing
+
+
+def make_verb_providers() -> dict[str, ToolProvider]:
+    """Return the provider of each built-in namespace, by the id of its container."""
+    return dict.fromkeys(BUILTIN_NAMESPACES, VerbToolProvider())
 
 
 class VerbToolProvider(ToolProvider):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import re
 from typing import Annotated, Final, TypeAlias
 
@@ -322,7 +321,7 @@ async def _read_archive(caller: Caller, archive: str | None, *, encoded: bool) -
         raise Invalid("archive: must come by a pipe, or in base64.", hint=_hint_at_pipe(named))
     try:
         return base64.b64decode(archive, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:
         raise Invalid(f"archive: is not valid base64: {error}.") from error
 
 

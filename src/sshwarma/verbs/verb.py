@@ -84,8 +84,7 @@ class Parameter:
     @property
     def typed_help(self) -> str:
         """The help on it, with how it is typed."""
-        note = f" {TEXT_AFTER_EQUALS_NOTE}" if self.is_text_after_equals else ""
-        return f"{self.help}{note}"
+        return f"{self.help} {TEXT_AFTER_EQUALS_NOTE}" if self.is_text_after_equals else self.help
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +127,7 @@ class Verb:
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
         adds_piped_text: whether piped text follows a text that is given.
+        takes_exact_text: whether a line end at the end of piped text belongs to it.
         needs_approval: whether a person must allow each call of it as a tool.
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
     """
@@ -157,13 +157,14 @@ class Verb:
     ssh_only: bool
     takes_bytes: bool = False
     adds_piped_text: bool = True
+    takes_exact_text: bool = False
     needs_approval: bool = False
     times_out_itself: bool = False
 
     @property
     def action(self) -> str:
-        """The last word of the name."""
-        return self.name.rpartition(" ")[2]
+        """The name without the word of the group."""
+        return self.name.partition(" ")[2] or self.name
 
     @property
     def path(self) -> str:
@@ -323,15 +324,12 @@ class Verb:
 
     @cached_property
     def program_description(self) -> str:
-        """Description of the verb for models: short, with nothing to type.
-
-        It is for lists of tools.
-        """
+        """Description of the verb in lists of tools for models, with nothing to type."""
         return self.docstring.for_models or self.program_detail
 
     @cached_property
     def program_detail(self) -> str:
-        """Whole description of the verb for models and programs: with nothing to type."""
+        """Whole description of the verb for models and programs."""
         return " ".join(f"{self.summary}. {self.docstring.detail}".split())
 
     @cached_property

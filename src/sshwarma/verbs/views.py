@@ -269,6 +269,15 @@ async def render_in_thread(reader: Reader, result: object) -> tuple[str, Any]:
     return await asyncio.to_thread(lambda: (render_for(reader, result), dump_json(result)))
 
 
+EXACT_TEXT_ATTRIBUTE: Final = "exact_text"
+"""The attribute of results that programs get as they are: a view would change them, as it escapes
+control characters. Its value is the text."""
+
+
 def render_for(reader: Reader, result: object) -> str:
-    """Draw a result as plain text, with calls named as the reader makes them."""
-    return render_plain(draw_result(result, reader))
+    """Draw a result as plain text, with calls named as the reader makes them.
+
+    Programs get the text of a result that has an exact one.
+    """
+    text = None if reader.is_person else getattr(result, EXACT_TEXT_ATTRIBUTE, None)
+    return render_plain(draw_result(result, reader)) if text is None else str(text)

@@ -21,6 +21,7 @@ from sshwarma.world.builtin_containers import (
     FILES_ID,
     GLOBAL_ID,
     INTERNAL_ID,
+    MEMORY_ID,
     TOOLSET_TOOLS_ID,
 )
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
@@ -49,6 +50,7 @@ _NAMESPACE_DESCRIPTIONS: Final = {
     GLOBAL_ID: "Always loaded: help, search, finding and loading namespaces",
     FILES_ID: "The files of this room: read, write and edit them",
     TOOLSET_TOOLS_ID: "Toolsets of this server: import, export, enable and uninstall them",
+    MEMORY_ID: "Memory: texts by key, of this room and of its project; edit them line by line",
 }
 """The descriptions of the built-in namespaces, by the id of their container."""
 
@@ -57,6 +59,7 @@ _TOOL_ID_PREFIXES: Final = {
     GLOBAL_ID: "global_",
     FILES_ID: "workspace_",
     TOOLSET_TOOLS_ID: "toolsets_",
+    MEMORY_ID: "memory_",
 }
 """Beginnings of the ids of built-in tools, by the id of their container."""
 

@@ -22,11 +22,15 @@ FILES_ID: Final = "workspace"
 TOOLSET_TOOLS_ID: Final = "toolset-tools"
 """The container of the tools that install toolsets."""
 
+MEMORY_ID: Final = "memory"
+"""The container of the tools for memories."""
+
 BUILTIN_NAMESPACES: Final = {
     INTERNAL_ID: "sshwarma",
     GLOBAL_ID: "global",
     FILES_ID: "workspace",
     TOOLSET_TOOLS_ID: "toolsets",
+    MEMORY_ID: "memory",
 }
 """The namespaces of the program's own tools: the name of each by the id of its container."""
 

@@ -96,6 +96,23 @@ class FilesChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryChanged:
+    """A key of a memory was set or deleted.
+
+    Attributes:
+        scope_id: the container of the memory: a project, or that of a room.
+        room_id: the room whose memory it is; None for a project.
+        done: set, deleted.
+    """
+
+    scope_id: str
+    room_id: str | None
+    key: str
+    done: str
+    author_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorldChanged:
     """Things, equipment, exits or access changed; values based on them are stale."""
 
@@ -193,6 +210,7 @@ Event: TypeAlias = (
     | StreamEnded
     | TurnsChanged
     | FilesChanged
+    | MemoryChanged
     | WorldChanged
     | AgentsChanged
     | TokenRevoked

@@ -307,6 +307,21 @@ attachments = Table(
     Index("ix_attachments_room", "room_id", "id"),
 )
 
+memory_versions = Table(
+    "memory_versions",
+    metadata,
+    _thing_ref("scope_id"),  # the container of a memory
+    Column("key", Text, nullable=False),
+    Column("version", Integer, nullable=False),  # from 1, for each key
+    Column("content", Text, nullable=False),
+    Column("size", Integer, nullable=False),  # bytes
+    Column("author_id", Text),
+    Column("set_at", Millis, nullable=False),
+    Column("replaced_by", Text),
+    Column("replaced_at", Millis, nullable=False),
+    PrimaryKeyConstraint("scope_id", "key", "version"),
+)
+
 tool_overrides = Table(
     "tool_overrides",
     metadata,

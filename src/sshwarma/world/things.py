@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Literal, get_args
@@ -14,7 +14,6 @@ from sqlalchemy import (
     RowMapping,
     Select,
     bindparam,
-    func,
     insert,
     null,
     select,
@@ -201,8 +200,11 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
     metadata: dict[str, Any] | None = None,
     auto_load: bool = False,
     created_by: str | None = None,
+    structural: bool = True,
 ) -> Thing:
     """Create a thing. A NUL in its content or description becomes visible.
+
+    One that affects no room, loadout or list is not `structural`: their caches stay valid.
 
     Raises:
         Conflict: if a live thing has that kind and name there, or the qualified name is taken.
@@ -224,28 +226,33 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
         created_at=tx.now,
         updated_at=tx.now,
     )
-    values = {
-        "id": thing.id,
-        "parent_id": parent_id,
-        "kind": kind,
-        "name": name,
-        "qualified_name": qualified_name,
-        **make_stored_names(kind, qualified_name),
-        "description": description or None,
-        "content": content,
-        "uri": uri,
-        "metadata": dump_metadata(metadata),
-        "auto_load": int(auto_load),
-        "created_by": created_by,
-        "created_at": tx.now,
-        "updated_at": tx.now,
-    }
     try:
-        tx.conn.execute(insert(things).values(values))
+        tx.conn.execute(insert(things).values(_make_values(thing)))
     except IntegrityError as error:
         raise _name_conflict(tx.conn, thing) from error
-    tx.publish_on_commit(WorldChanged(parent_id))
+    if structural:
+        tx.publish_on_commit(WorldChanged(parent_id))
     return thing
+
+
+def _make_values(thing: Thing) -> dict[str, Any]:
+    """Return the columns of a new thing."""
+    return {
+        "id": thing.id,
+        "parent_id": thing.parent_id,
+        "kind": thing.kind,
+        "name": thing.name,
+        "qualified_name": thing.qualified_name,
+        **make_stored_names(thing.kind, thing.qualified_name),
+        "description": thing.description or None,
+        "content": thing.content,
+        "uri": thing.uri,
+        "metadata": dump_metadata(thing.metadata),
+        "auto_load": int(thing.auto_load),
+        "created_by": thing.created_by,
+        "created_at": thing.created_at,
+        "updated_at": thing.updated_at,
+    }
 
 
 def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **columns: Any) -> Thing:
@@ -287,12 +294,16 @@ def set_metadata(tx: Change, thing_id: str, *, structural: bool = True, **values
     return update_thing(tx, thing_id, structural=structural, metadata=metadata)
 
 
-def delete_thing(tx: Change, thing: Thing) -> None:
-    """Soft-delete a thing. Its contents become unreachable, and return with it."""
+def delete_thing(tx: Change, thing: Thing, *, structural: bool = True) -> None:
+    """Soft-delete a thing. Its contents become unreachable, and return with it.
+
+    `structural` is as for `update_thing`.
+    """
     tx.conn.execute(
         update(things).where(things.c.id == thing.id).values(deleted_at=tx.now, updated_at=tx.now)
     )
-    tx.publish_on_commit(WorldChanged(thing.parent_id))
+    if structural:
+        tx.publish_on_commit(WorldChanged(thing.parent_id))
 
 
 def restore_thing(tx: Change, thing: Thing) -> Thing:
@@ -330,58 +341,6 @@ def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
             f"A thing cannot contain itself: {target.label} is the thing or lies inside it."
         )
     return update_thing(tx, thing_id, parent_id=to_id)
-
-
-def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:
-    """Return the latest deleted thing with that name in one of those bags."""
-    query = (
-        select(things)
-        .where(
-            things.c.parent_id.in_(parent_ids),
-            things.c.name == name,
-            things.c.deleted_at.is_not(None),
-        )
-        .order_by(things.c.deleted_at.desc())
-        .limit(1)
-    )
-    row = conn.execute(query).mappings().first()
-    return thing_from_row(row) if row else None
-
-
-def read_texts(
-    conn: Connection, parent_id: str, *, limit: int, max_characters: int
-) -> tuple[list[Thing], int]:
-    """Return a bag's data and references by name, and the number that did not fit.
-
-    The texts of those returned have at most `max_characters` together. No other text is read.
-    """
-    condition = (
-        things.c.parent_id == parent_id,
-        things.c.kind.in_(("data", "reference")),
-        things.c.deleted_at.is_(None),
-    )
-    count = int(conn.execute(select(func.count()).where(*condition)).scalar_one())
-    lengths = select(things.c.id, func.coalesce(func.length(things.c.content), 0)).where(*condition)
-    ids: list[str] = []
-    total = 0
-    for thing_id, length in conn.execute(lengths.order_by(things.c.name).limit(limit)):
-        total += length
-        if total > max_characters:
-            break
-        ids.append(thing_id)
-    found = get_things(conn, ids)
-    return [found[thing_id] for thing_id in ids], count - len(ids)
-
-
-def read_deleted_names(conn: Connection, parent_ids: Sequence[str], limit: int) -> list[str]:
-    """Return the names of the things deleted last from some bags, without repetition."""
-    query = (
-        select(things.c.name)
-        .where(things.c.parent_id.in_(parent_ids), things.c.deleted_at.is_not(None))
-        .order_by(things.c.deleted_at.desc())
-        .limit(limit)
-    )
-    return list(dict.fromkeys(conn.execute(query).scalars()))
 
 
 def dump_metadata(value: dict[str, Any] | None) -> str | None:

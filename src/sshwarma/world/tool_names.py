@@ -13,6 +13,12 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS, MAX_MODEL_TOOL_NAME_CHARACTERS
 
+BARE_PREFIXES: Final = ("project_memory_", "session_memory_")
+
+_BARE: Final = re.compile(rf"memory:((?:{'|'.join(BARE_PREFIXES)})[a-z_]+)")
+"""Tools of the built-in namespace `memory`, whose own names say where they belong: they are shown
+without the namespace."""
+
 _NOT_FOR_MODELS: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NOT_FOR_MCP: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -22,6 +28,8 @@ def model_tool_name(canonical: str) -> str:
 
     A longer one is cut, with a hash.
     """
+    if bare := _BARE.fullmatch(canonical):
+        return bare[1]
     namespace, _, tool = canonical.partition(":")
     name = "__".join(_NOT_FOR_MODELS.sub("_", part) for part in (namespace, tool) if part)
     return _cut_name(name, canonical, MAX_MODEL_TOOL_NAME_CHARACTERS)
@@ -32,6 +40,8 @@ def mcp_tool_name(canonical: str) -> str:
 
     It has no spaces; a longer one is cut too.
     """
+    if bare := _BARE.fullmatch(canonical):
+        return bare[1]
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
     return _cut_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
 

@@ -20,7 +20,7 @@ from sshwarma.verbs.registry import Verb, every_verb
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout, LoadoutItem
-from sshwarma.world.tool_names import mcp_tool_name
+from sshwarma.world.tool_names import BARE_PREFIXES, mcp_tool_name
 
 T = TypeVar("T")
 
@@ -105,13 +105,18 @@ class ToolListCache:
         for item in load.usable_tools:
             name = mcp_tool_name(item.thing.label)
             if (
-                "." in name
+                is_shown_name(name)
                 and item.thing.id not in self._builtin_ids
                 and scope.allows(self.scope_of(item))
             ):
                 verb_tool = self._of_verbs.get(item.thing.id)
                 tools.setdefault(name, verb_tool or _make_external_tool(name, item))
         return tuple(tools[name] for name in sorted(tools))
+
+
+def is_shown_name(name: str) -> bool:
+    """Return whether lists have a tool of that name."""
+    return "." in name or name.startswith(BARE_PREFIXES)
 
 
 def make_verb_tool(verb: Verb, name: str) -> Tool:

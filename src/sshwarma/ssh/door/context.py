@@ -25,7 +25,7 @@ from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.picture import Picture
 from sshwarma.terminal.render import render_plain_lines
 from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
-from sshwarma.verbs.grammar import find_typed
+from sshwarma.verbs.called_verb import find_typed
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent

@@ -9,7 +9,6 @@ interrupted.
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import re
 from dataclasses import replace
@@ -45,6 +44,7 @@ from sshwarma.ssh.door.exec_flags import (
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
+from sshwarma.ssh.door.piped_result import find_piped_bytes
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_lines
@@ -52,11 +52,11 @@ from sshwarma.terminal.render import DisplayOptions, render_block
 from sshwarma.terminal.text import block
 from sshwarma.terminal.theme import MONO
 from sshwarma.verbs import commands
-from sshwarma.verbs.attachment import AttachmentData
+from sshwarma.verbs.called_verb import find_typed, split_verb
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
 from sshwarma.verbs.file_views import FileDownload
-from sshwarma.verbs.grammar import UnknownFlag, find_typed, split_verb
+from sshwarma.verbs.grammar import UnknownFlag
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.run import is_failed_run
@@ -188,8 +188,8 @@ class ExecHandler(TaskHandler):
             return EXIT_USAGE if isinstance(error, (Invalid, UnknownVerb)) else EXIT_FAILED
         if self._json:
             await self._print_json(dump_json(result))
-        elif isinstance(result, AttachmentData) and not self._channel.has_pty:
-            await self._print(base64.b64decode(result.data))  # bytes for a file, not a terminal
+        elif not self._channel.has_pty and (data := find_piped_bytes(result)) is not None:
+            await self._print(data)
         elif isinstance(result, FileDownload) and not self._channel.has_pty:
             await self._print_file(result)
         else:
@@ -308,6 +308,7 @@ class ExecHandler(TaskHandler):
         Raises:
             Invalid: if the input is longer than `limits.stdin_bytes`.
         """
+        needs_text = keeps_end = False
         if line.startswith("/"):
             word = line.split(None, 1)[0]
             if self._channel.has_pty or asks_for_help(line):
@@ -320,15 +321,9 @@ class ExecHandler(TaskHandler):
                 needs_text = verb.text.required and len(line[start:].split()) < len(verb.positional)
                 if not needs_text and not verb.adds_piped_text:
                     return None
-            elif find_entry(word) is not None:
-                return None
-            else:
-                # An alias takes no piped text; a command made in the world does.
-                if word[1:].lower() in self._aliases:
-                    return None
-                needs_text = False
-        else:
-            needs_text = False
+                keeps_end = verb.takes_exact_text
+            elif find_entry(word) is not None or word[1:].lower() in self._aliases:
+                return None  # an alias takes no piped text; a command made in the world does
         if not needs_text and not self._waits:
             try:
                 await asyncio.wait_for(self._came.wait(), PIPE_WAIT_SECONDS)
@@ -340,7 +335,8 @@ class ExecHandler(TaskHandler):
             limit = self._context.settings.limits.stdin_bytes
             # Reading ended at the limit, so that the size of the whole is not known.
             raise Invalid(f"piped input: must have at most {limit} bytes.")
-        return decode_text(self._piped, "Piped input").removesuffix("\n") or None
+        text = decode_text(self._piped, "Piped input")
+        return (text if keeps_end else text.removesuffix("\n")) or None
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
         if isinstance(refused, UnknownFlag):

@@ -32,10 +32,10 @@ from sshwarma.terminal.completion import Candidate
 from sshwarma.terminal.terminal import Terminal, TerminalCallbacks
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.attachment import AttachmentData
+from sshwarma.verbs.called_verb import is_talk
 from sshwarma.verbs.completion import complete
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.edit_draft import EditDraft
-from sshwarma.verbs.grammar import is_talk
 from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.look import read_room_details
 from sshwarma.verbs.quit import Goodbye

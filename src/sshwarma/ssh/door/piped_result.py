@@ -1,0 +1,17 @@
+"""Results whose bytes a pipe gets as they are, for a file and not for a screen."""
+
+from __future__ import annotations
+
+import base64
+
+from sshwarma.verbs.attachment import AttachmentData
+from sshwarma.verbs.mem_views import MemoryText, MemoryValue
+
+
+def find_piped_bytes(result: object) -> bytes | None:
+    """Return the bytes of such a result; None for one that is drawn."""
+    if isinstance(result, AttachmentData):
+        return base64.b64decode(result.data)
+    if isinstance(result, (MemoryText, MemoryValue)):
+        return result.exact_text.encode()
+    return None

@@ -1,0 +1,292 @@
+"""The group `/mem`, and what its verbs share: whose memory, and who may use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pydantic import Field
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_COMPLETIONS, MAX_EXACT_INTEGER
+from sshwarma.services import services_of
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.registry import group
+from sshwarma.world import memory, projects
+from sshwarma.world.access import (
+    Member,
+    Right,
+    compute_rights,
+    permission_denied_error,
+    read_members,
+)
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, NotFound, WorldError, too_long_error
+from sshwarma.world.ids import now_ms
+from sshwarma.world.projects import ProjectPath
+from sshwarma.world.store import Change
+
+T = TypeVar("T")
+
+NAMESPACE: Final = "memory"
+"""The namespace of the tools for memories."""
+
+mem = group(
+    "mem",
+    section="Remembering",
+    default="show",
+    doc="""Show and change the memory of this room and of its project.
+
+    A memory has texts by key. That of a project is shared by all rooms that use the project, which
+    is the directory where the server was started, unless its settings say that each room uses its
+    own. The memory of a room, session memory, is for that room alone.
+    """,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory: that of a project, or of a room.
+
+    Attributes:
+        project: the project; None for the memory of a room.
+        room_id: where the caller stands.
+        is_new_project: whether nothing was stored yet for a project that is not the room's.
+    """
+
+    project: ProjectPath | None
+    room_id: str
+    is_new_project: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name in sentences."""
+        return "session memory" if self.project is None else "project memory"
+
+    def find_scope(self, conn: Connection) -> str | None:
+        """Return the id of its container; None if nothing was stored in it."""
+        if self.project is None:
+            container = memory.find_session_container(conn, self.room_id)
+        else:
+            container = projects.find_project(conn, self.project.path)
+        return None if container is None else container.id
+
+    def open_scope(self, tx: Change, caller: Caller) -> str:
+        """Return the id of its container, which is created if it is missing."""
+        if self.project is None:
+            return memory.get_or_create_session_container(tx, self.room_id).id
+        # Who names a project that does not exist yet owns it.
+        owner_id = None if self.project.is_default else caller.person_id or caller.agent.id
+        return projects.get_or_create_project(
+            tx, self.project.path, owner_id=owner_id, created_by=caller.agent.id
+        ).id
+
+    def missing_error(self, key: str) -> NotFound:
+        """Return the refusal of a key that is not there."""
+        return NotFound(describe_missing(self, key))
+
+
+def describe_missing(place: Memory, key: str) -> str:
+    """Return the sentence about a key that is not there."""
+    return f'The key "{key}" was not found in {place.label}.'
+
+
+async def find_memory(
+    caller: Caller, project: str | None = None, *, of_project: bool = True, writes: bool = False
+) -> Memory:
+    """Return the memory of a project or of the caller's room, if it may use it.
+
+    The verb's own rights are for the room and its project; another project needs membership.
+
+    Args:
+        caller: who wants it.
+        project: a path; None for the project of the room.
+        of_project: whether it is that of a project.
+        writes: whether the caller will change it.
+
+    Raises:
+        Forbidden: if the caller, or the person whom it answers, is not a member of the project.
+        Invalid: if the project cannot be a path.
+    """
+    if not of_project:
+        return Memory(None, caller.room_id)
+    path = await services_of(caller).projects.find(caller.room_id, project)
+    exists = path.is_default or await _check_membership(caller, path, writes=writes)
+    return Memory(path, caller.room_id, is_new_project=not exists)
+
+
+async def _check_membership(caller: Caller, path: ProjectPath, *, writes: bool) -> bool:
+    """Return whether a project exists, if all readers are members of it."""
+
+    def read(conn: Connection) -> tuple[bool, dict[str, Member]]:
+        project = projects.find_project(conn, path.path)
+        return project is not None, read_members(conn, project.id) if project else {}
+
+    exists, members = await caller.world.store.read(read)
+    if not exists:
+        return False
+    needed, now = Right.TALK if writes else Right.ENTER, now_ms()
+    readers = caller.readers
+    if readers and all(
+        needed in compute_rights(reader, "private", members.get(reader.id), now)
+        for reader in readers
+    ):
+        return True
+    names = caller.world.agents.name_of
+    owners = sorted(names(one.agent_id) for one in members.values() if one.role == "owner")
+    raise permission_denied_error(
+        f"needs to be a member of the project {path.given}", ask=owners or ["an admin"]
+    )
+
+
+async def read_memory(
+    caller: Caller, place: Memory, read: Callable[[Connection, str | None], T]
+) -> T:
+    """Return what a function reads in a memory, by the id of its container."""
+    return await caller.world.store.read(lambda conn: read(conn, place.find_scope(conn)))
+
+
+async def read_text(caller: Caller, place: Memory, key: str) -> str:
+    """Return the value of a key.
+
+    Raises:
+        NotFound: if it is not there.
+    """
+    memory.check_key(key)
+    value = await read_memory(
+        caller, place, lambda conn, scope: memory.find_value(conn, scope, key)
+    )
+    if value is None:
+        raise place.missing_error(key)
+    return value.content or ""
+
+
+async def change_memory(
+    caller: Caller, place: Memory, work: Callable[[Change, str], T], notice: str = ""
+) -> T:
+    """Change a memory in one transaction.
+
+    The room sees the notice, unless a tool call makes the change.
+    """
+    is_shown = caller.call_stack is None and (place.project is None or place.project.is_default)
+    return await caller.change(
+        lambda tx: work(tx, place.open_scope(tx, caller)), notice if is_shown else ""
+    )
+
+
+async def store_text(caller: Caller, place: Memory, key: str, value: str) -> bool:
+    """Set the value of a key; return whether it is new.
+
+    Raises:
+        Invalid: if the key cannot be one, or the value is too long.
+        RateLimited: if the caller has stored too much text.
+    """
+    memory.check_key(key)
+    check_size(caller, value)
+    caller.charge_text_volume(len(value.encode()))
+
+    def work(tx: Change, scope_id: str) -> bool:
+        return write_value(tx, place, scope_id, key, value, caller)
+
+    return await change_memory(caller, place, work, f'set the key "{key}" of {place.label}')
+
+
+def write_value(
+    tx: Change, place: Memory, scope_id: str, key: str, value: str, caller: Caller
+) -> bool:
+    """Set the value of a key in a change; return whether it is new."""
+    room_id = place.room_id if place.project is None else None
+    return memory.write_value(tx, scope_id, key, value, author_id=caller.agent.id, room_id=room_id)
+
+
+async def edit_text(
+    caller: Caller,
+    place: Memory,
+    key: str,
+    edit: Callable[[str], str],
+    *,
+    missing: str | None = None,
+) -> str:
+    """Replace the value of a key by what a function makes of it; return the new one.
+
+    The function may be run twice, if the value changes meanwhile. `missing` stands for the value of
+    a key that is not there.
+
+    Raises:
+        NotFound: if the key is not there, and `missing` is not given.
+        Invalid: if the new value is too long.
+    """
+    memory.check_key(key)
+
+    def read(conn: Connection, scope_id: str | None) -> str:
+        value = memory.find_value(conn, scope_id, key)
+        if value is None and missing is None:
+            raise place.missing_error(key)
+        return (value.content if value is not None else missing) or ""
+
+    old = await read_memory(caller, place, read)
+    new = await asyncio.to_thread(edit, old)  # it may have a million lines
+    check_size(caller, new)
+    caller.charge_text_volume(len(new.encode()))
+
+    def work(tx: Change, scope_id: str) -> str:
+        present = read(tx.conn, scope_id)
+        made = new if present == old else edit(present)
+        check_size(caller, made)
+        write_value(tx, place, scope_id, key, made, caller)
+        return made
+
+    try:
+        return await change_memory(caller, place, work, f'changed "{key}" of {place.label}')
+    except WorldError:
+        caller.refund_text_volume(len(new.encode()))
+        raise
+
+
+def check_size(caller: Caller, value: str) -> None:
+    """Raise Invalid if a value is longer than a thing may be."""
+    size = len(value.encode())
+    if size > caller.limits.thing_bytes:
+        raise too_long_error("value", size, caller.limits.thing_bytes, "bytes")
+
+
+def require_one(value: str | None, other: str | None) -> None:
+    """Raise Invalid unless a call gives a value or a key, and not both."""
+    if (value is None) == (other is None):
+        problem = "not both" if value is not None else "and neither is given"
+        raise Invalid(f"Give either value or from_session_key, {problem}.")
+
+
+async def complete_project_keys(request: CompletionRequest) -> list[Option]:
+    """List the keys of the project's memory that begin with what is typed."""
+    return await _complete_keys(request, of_project=True)
+
+
+async def complete_session_keys(request: CompletionRequest) -> list[Option]:
+    """List the keys of the room's memory that begin with what is typed."""
+    return await _complete_keys(request, of_project=False)
+
+
+async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> list[Option]:
+    caller = request.caller
+    place = await find_memory(caller, of_project=of_project)
+    page = await read_memory(
+        caller,
+        place,
+        lambda conn, scope: memory.list_keys(
+            conn, scope, prefix=request.typed, limit=MAX_COMPLETIONS
+        ),
+    )
+    return [(key, "") for key in page.keys]
+
+
+ProjectKey: TypeAlias = Annotated[str, Arg(complete=complete_project_keys)]
+SessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys)]
+NewSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="to")]
+"""A key of session memory that is written to."""
+
+FromSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="from")]
+ProjectName: TypeAlias = Annotated[str, Arg()]
+KeyCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]

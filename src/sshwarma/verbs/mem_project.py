@@ -1,0 +1,248 @@
+"""The verbs of `/mem project`: texts that all rooms of a project share."""
+
+from __future__ import annotations
+
+from sshwarma.services import services_of
+from sshwarma.verbs.arguments import Flag, Text, TextAfterEquals
+from sshwarma.verbs.mem import (
+    NAMESPACE,
+    FromSessionKey,
+    KeyCount,
+    NewSessionKey,
+    ProjectKey,
+    ProjectName,
+    change_memory,
+    find_memory,
+    mem,
+    read_memory,
+    read_text,
+    require_one,
+    store_text,
+)
+from sshwarma.verbs.mem_read import (
+    copy_to_session,
+    get_value,
+    list_keys,
+    name_authors,
+    search_value,
+)
+from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryOverview, MemoryValue
+from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT
+from sshwarma.verbs.views import Confirmation, format_count
+from sshwarma.world import memory
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.store import Change
+
+OVERVIEW_KEYS = 20
+"""Keys of each memory that an overview shows."""
+
+
+@mem.verb("show", needs=Right.ENTER, tool=False, examples=("/mem",))
+async def show_memories(caller: Caller) -> MemoryOverview:
+    """Show the keys of this room's project and of the room itself."""
+    of_project = await find_memory(caller)
+    of_session = await find_memory(caller, of_project=False)
+    pages = [
+        await read_memory(
+            caller,
+            place,
+            lambda conn, scope: memory.list_keys(conn, scope, limit=OVERVIEW_KEYS),
+        )
+        for place in (of_project, of_session)
+    ]
+    return MemoryOverview(
+        of_project.project.path if of_project.project else "",
+        services_of(caller).projects.is_pinned,
+        pages[0].keys,
+        pages[0].total,
+        pages[1].keys,
+        pages[1].total,
+        name_authors(caller, pages[0]),
+        name_authors(caller, pages[1]),
+    )
+
+
+@mem.verb(
+    "project get",
+    needs=Right.ENTER,
+    tool="project_memory_get_variable",
+    mcp_tool="project_memory_get_variable",
+    namespace=NAMESPACE,
+    default=True,
+    private_with=("project",),
+    examples=(
+        "/mem project get plan",
+        "/mem project get plan --to draft",
+        "/mem project get plan --number-lines --project ../site",
+    ),
+)
+async def get_project_value(
+    caller: Caller,
+    key: ProjectKey,
+    *,
+    project: ProjectName | None = None,
+    target_session_key: NewSessionKey | None = None,
+    number_lines: Flag = False,
+) -> MemoryValue:
+    """Get a value from the memory of a project.
+
+    For people:
+        In a pipe it is the value byte for byte: `ssh HOST mem project get KEY > FILE`.
+
+    Args:
+        key: the key.
+        project: path of another project (default: the project of this room).
+        target_session_key: copy the value into session memory under this key, and do not show it.
+        number_lines: show each line with its number.
+    """
+    place = await find_memory(caller, project)
+    if target_session_key is None:
+        return await get_value(caller, place, key, number_lines=number_lines)
+    found = await get_value(caller, place, key)
+    if not found.found:
+        return found
+    value = await copy_to_session(caller, place, key, target_session_key)
+    sentence = (
+        f'Copied "{key}" from project memory into session memory as "{target_session_key}"'
+        f" ({format_count(len(value), 'character')})."
+    )
+    return MemoryValue(key, "", True, found.project, sentence=sentence)
+
+
+@mem.verb(
+    "project set",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT, NEW_PROJECT_RIGHT),
+    tool="project_memory_set_variable",
+    mcp_tool="project_memory_set_variable",
+    takes_exact_text=True,
+    namespace=NAMESPACE,
+    default=True,
+    private_with=("project",),
+    examples=("/mem project set plan = Ship on Friday.", "/mem project set plan --from draft"),
+)
+async def set_project_value(
+    caller: Caller,
+    key: ProjectKey,
+    value: TextAfterEquals | None = None,
+    *,
+    project: ProjectName | None = None,
+    from_session_key: FromSessionKey | None = None,
+) -> Confirmation:
+    """Set a value in the memory of a project, replacing the one before.
+
+    Give either the value, or the key of session memory to copy it from.
+
+    For people:
+        From a shell: `ssh HOST mem project set KEY < FILE`.
+
+    Args:
+        key: the key: at most {MAX_MEMORY_KEY_CHARACTERS} characters; upper and lower case differ.
+        value: the text, stored as it is.
+        project: path of another project (default: the project of this room).
+        from_session_key: key of session memory whose value is copied.
+    """
+    require_one(value, from_session_key)
+    memory.check_key(key)
+    place = await find_memory(caller, project, writes=True)
+    if place.is_new_project:
+        await NEW_PROJECT_RIGHT.require(caller)
+    if from_session_key is not None:
+        session = await find_memory(caller, of_project=False)
+        value = await read_text(caller, session, from_session_key)
+    text = value or ""
+    is_new = await store_text(caller, place, key, text)
+    done = "Stored" if is_new else "Changed"
+    return Confirmation(
+        f'{done} "{key}" in project memory ({format_count(len(text), "character")}).'
+    )
+
+
+@mem.verb(
+    "project list",
+    needs=Right.ENTER,
+    tool="project_memory_list_variables",
+    mcp_tool="project_memory_list_variables",
+    namespace=NAMESPACE,
+    default=True,
+    private_with=("project",),
+    examples=("/mem project list", "/mem project list notes/ --limit 20 --offset 40"),
+)
+async def list_project_keys(
+    caller: Caller,
+    prefix: ProjectKey | None = None,
+    *,
+    project: ProjectName | None = None,
+    limit: KeyCount | None = None,
+    offset: KeyCount = 0,
+) -> MemoryKeys:
+    """List the keys of the memory of a project, sorted.
+
+    Args:
+        prefix: list only the keys that begin with this text.
+        project: path of another project (default: the project of this room).
+        limit: maximum number of keys.
+        offset: number of keys to leave out at the beginning.
+    """
+    place = await find_memory(caller, project)
+    return await list_keys(caller, place, prefix, limit, offset)
+
+
+@mem.verb(
+    "project delete",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT,),
+    tool="project_memory_delete_variable",
+    mcp_tool="project_memory_delete_variable",
+    namespace=NAMESPACE,
+    default=True,
+    private_with=("project",),
+    examples=("/mem project delete plan",),
+)
+async def delete_project_key(
+    caller: Caller, key: ProjectKey, *, project: ProjectName | None = None
+) -> Confirmation:
+    """Delete a key from the memory of a project.
+
+    Args:
+        key: the key.
+        project: path of another project (default: the project of this room).
+    """
+    place = await find_memory(caller, project, writes=True)
+    memory.check_key(key)
+
+    def work(tx: Change, scope_id: str) -> None:
+        if not memory.delete_value(tx, scope_id, key, author_id=caller.agent.id):
+            raise place.missing_error(key)
+
+    await change_memory(caller, place, work, f'deleted the key "{key}" of project memory')
+    return Confirmation(f'Deleted "{key}" from project memory.')
+
+
+@mem.verb(
+    "project search",
+    needs=Right.ENTER,
+    tool="project_memory_search_by_regex",
+    mcp_tool="project_memory_search_by_regex",
+    namespace=NAMESPACE,
+    default=True,
+    private_with=("project",),
+    examples=("/mem project search plan Friday|Monday",),
+)
+async def search_project_value(
+    caller: Caller, key: ProjectKey, pattern: Text, *, project: ProjectName | None = None
+) -> MemoryMatches:
+    """Search a value in the memory of a project by a regular expression.
+
+    Returns the lines that match, with their numbers, and what matches in bold. It takes at most
+    {MEMORY_SEARCH_SECONDS}. There are no references back and no lookaround.
+
+    Args:
+        key: the key.
+        pattern: the regular expression, looked for in each line.
+        project: path of another project (default: the project of this room).
+    """
+    place = await find_memory(caller, project)
+    memory.check_key(key)
+    return await search_value(caller, place, key, pattern)

@@ -1,0 +1,181 @@
+"""Memory: texts by key, of a project or of a room.
+
+A value is a data thing in the container of its scope: the project, or the container `memory` of a
+room. Values are plain text and come back as they went; nothing reads JSON in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Connection, func, select
+
+from sshwarma.common.limits import MAX_MEMORY_KEY_CHARACTERS, MAX_MEMORY_KEYS
+from sshwarma.common.shorten import shorten_name
+from sshwarma.world import memory_history, things
+from sshwarma.world.errors import Conflict, Invalid, empty_error, too_long_error
+from sshwarma.world.events import MemoryChanged
+from sshwarma.world.schema import things as things_table
+from sshwarma.world.store import Change
+from sshwarma.world.stored_json import read_object_or_none
+from sshwarma.world.things import Thing
+
+SESSION_CONTAINER: Final = "memory"
+"""The name of the container of a room's memory."""
+
+_ROLE: Final = {"role": "memory"}
+_LAST: Final = "\U0010ffff"
+"""Follows every printable character in the order of keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """A key, the bytes of its value, who set it last, and when, in Unix milliseconds."""
+
+    key: str
+    size: int
+    author_id: str | None
+    set_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPage:
+    """Keys of a scope in their order, and how many there are in all."""
+
+    entries: tuple[KeyEntry, ...]
+    total: int
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys alone."""
+        return tuple(entry.key for entry in self.entries)
+
+
+def check_key(key: str, name: str = "key") -> str:
+    """Return a key if it can be one. Upper and lower case differ.
+
+    Raises:
+        Invalid: with the reason; `name` is the argument.
+    """
+    if not key:
+        raise empty_error(name)
+    if len(key) > MAX_MEMORY_KEY_CHARACTERS:
+        raise too_long_error(name, len(key), MAX_MEMORY_KEY_CHARACTERS)
+    if not key.isprintable():
+        raise Invalid(f"{name}: {shorten_name(key)!a} has control characters.")
+    return key
+
+
+def find_session_container(conn: Connection, room_id: str) -> Thing | None:
+    """Return the container of a room's memory, if anything was stored in it."""
+    return things.find_child(conn, room_id, SESSION_CONTAINER, "container")
+
+
+def get_or_create_session_container(tx: Change, room_id: str) -> Thing:
+    """Return the container of a room's memory; create it if it is missing."""
+    found = find_session_container(tx.conn, room_id)
+    return found or things.create_thing(
+        tx, room_id, "container", SESSION_CONTAINER, structural=False
+    )
+
+
+def find_value(conn: Connection, scope_id: str | None, key: str) -> Thing | None:
+    """Return the thing that holds the value of a key; None if it is missing."""
+    return None if scope_id is None else things.find_child(conn, scope_id, key, "data")
+
+
+def list_keys(
+    conn: Connection,
+    scope_id: str | None,
+    *,
+    prefix: str = "",
+    limit: int | None = None,
+    offset: int = 0,
+) -> KeyPage:
+    """Return the keys that begin with a prefix, in the order of their characters.
+
+    `total` counts all of them, whatever the limit and the offset.
+    """
+    if scope_id is None:
+        return KeyPage((), 0)
+    condition = [
+        things_table.c.parent_id == scope_id,
+        things_table.c.kind == "data",
+        things_table.c.deleted_at.is_(None),
+    ]
+    if prefix:  # a range, in which no sign has a meaning of its own
+        condition += [things_table.c.name >= prefix, things_table.c.name <= prefix + _LAST]
+    total = conn.execute(select(func.count()).where(*condition)).scalar_one()
+    columns = (things_table.c[name] for name in ("name", "metadata", "created_by", "updated_at"))
+    query = select(*columns).where(*condition).order_by(things_table.c.name)
+    page = query.limit(-1 if limit is None else limit).offset(offset)
+    return KeyPage(tuple(_entry_of(row) for row in conn.execute(page)), total)
+
+
+def _entry_of(row: Any) -> KeyEntry:
+    metadata = read_object_or_none(row.metadata) or {}
+    size, author_id = metadata.get("size"), metadata.get("author_id")
+    return KeyEntry(
+        row.name,
+        size if isinstance(size, int) else 0,
+        author_id if isinstance(author_id, str) else row.created_by,
+        row.updated_at,
+    )
+
+
+def write_value(
+    tx: Change, scope_id: str, key: str, value: str, *, author_id: str, room_id: str | None = None
+) -> bool:
+    """Set the value of a key; return whether the key is new.
+
+    What it had before goes to the history of the key. `room_id` is for the memory of a room.
+
+    Raises:
+        Conflict: if the scope has too many keys.
+    """
+    known = find_value(tx.conn, scope_id, key)
+    if known is None:
+        if list_keys(tx.conn, scope_id, limit=0).total >= MAX_MEMORY_KEYS:
+            raise Conflict(
+                f"There can be at most {MAX_MEMORY_KEYS} keys.", hint="Delete some of them first."
+            )
+        things.create_thing(
+            tx,
+            scope_id,
+            "data",
+            key,
+            content=value,
+            metadata=_describe_value(value, author_id),
+            created_by=author_id,
+            structural=False,
+        )
+    elif known.content != value:
+        memory_history.keep_old_value(tx, known, replaced_by=author_id)
+        metadata = _describe_value(value, author_id)
+        things.update_thing(tx, known.id, structural=False, content=value, metadata=metadata)
+    tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "set", author_id))
+    return known is None
+
+
+def delete_value(
+    tx: Change, scope_id: str | None, key: str, *, author_id: str, room_id: str | None = None
+) -> bool:
+    """Delete a key; return whether it was there. Its history stays."""
+    known = find_value(tx.conn, scope_id, key)
+    if known is None or scope_id is None:
+        return False
+    memory_history.keep_old_value(tx, known, replaced_by=author_id)
+    things.delete_thing(tx, known, structural=False)
+    tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "deleted", author_id))
+    return True
+
+
+def get_author_id(value: Thing) -> str | None:
+    """Return the id of the agent that set a value last."""
+    author_id = value.metadata.get("author_id")
+    return author_id if isinstance(author_id, str) else value.created_by
+
+
+def _describe_value(value: str, author_id: str) -> dict[str, Any]:
+    return {**_ROLE, "author_id": author_id, "size": len(value.encode())}

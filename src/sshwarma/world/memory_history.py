@@ -1,0 +1,101 @@
+"""Earlier values of the keys of a memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+
+from sshwarma.common.limits import MAX_KEPT_VALUE_BYTES, MAX_KEPT_VALUES
+from sshwarma.world.schema import memory_versions
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+
+@dataclass(frozen=True, slots=True)
+class OldValue:
+    """A value that a key had. Times are Unix milliseconds.
+
+    Attributes:
+        version: number of the value: the first one that the key had is 1.
+        size: its bytes in UTF-8.
+        author_id: who set it.
+        set_at: when.
+        replaced_by: who set another one, or deleted the key.
+        replaced_at: when.
+    """
+
+    version: int
+    size: int
+    author_id: str | None
+    set_at: int
+    replaced_by: str | None
+    replaced_at: int
+
+
+def keep_old_value(tx: Change, value: Thing, *, replaced_by: str) -> None:
+    """Keep a value that is about to be replaced or deleted; forget the oldest ones."""
+    place = _place_of(value)
+    content = value.content or ""
+    newest = tx.conn.execute(select(func.max(memory_versions.c.version)).where(*place)).scalar()
+    version = (newest or 0) + 1
+    author_id = value.metadata.get("author_id")
+    tx.conn.execute(
+        insert(memory_versions).values(
+            scope_id=value.parent_id,
+            key=value.name,
+            version=version,
+            content=content,
+            size=len(content.encode()),
+            author_id=author_id if isinstance(author_id, str) else value.created_by,
+            set_at=value.updated_at,
+            replaced_by=replaced_by,
+            replaced_at=tx.now,
+        )
+    )
+    sizes = tx.conn.execute(
+        select(memory_versions.c.version, memory_versions.c.size)
+        .where(*place)
+        .order_by(memory_versions.c.version.desc())
+    ).all()
+    total, oldest = 0, version
+    for kept, (number, size) in enumerate(sizes):
+        total += size
+        if kept >= MAX_KEPT_VALUES or (total > MAX_KEPT_VALUE_BYTES and number != version):
+            break
+        oldest = number
+    if len(sizes) > version - oldest + 1:
+        tx.conn.execute(delete(memory_versions).where(*place, memory_versions.c.version < oldest))
+
+
+def count_old_values(conn: Connection, scope_id: str, key: str) -> int:
+    """Return the number of the newest earlier value of a key; 0 if it has none."""
+    query = select(func.max(memory_versions.c.version)).where(
+        memory_versions.c.scope_id == scope_id, memory_versions.c.key == key
+    )
+    return conn.execute(query).scalar() or 0
+
+
+def read_old_values(conn: Connection, scope_id: str, key: str) -> list[OldValue]:
+    """Return the earlier values of a key that are kept, the newest first."""
+    columns = (column for column in memory_versions.c if column.name in OldValue.__slots__)
+    query = (
+        select(*columns)
+        .where(memory_versions.c.scope_id == scope_id, memory_versions.c.key == key)
+        .order_by(memory_versions.c.version.desc())
+    )
+    return [OldValue(**row) for row in conn.execute(query).mappings()]
+
+
+def read_old_text(conn: Connection, scope_id: str, key: str, version: int) -> str | None:
+    """Return an earlier value of a key; None if it is not kept."""
+    query = select(memory_versions.c.content).where(
+        memory_versions.c.scope_id == scope_id,
+        memory_versions.c.key == key,
+        memory_versions.c.version == version,
+    )
+    return conn.execute(query).scalar()
+
+
+def _place_of(value: Thing) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return memory_versions.c.scope_id == value.parent_id, memory_versions.c.key == value.name

@@ -1,0 +1,124 @@
+"""Projects: named scopes of memory that rooms share, one for each directory.
+
+A project is a container thing whose name is its canonical path, so that two spellings of one
+directory reach the same project. The directory need not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_PROJECT_PATH_CHARACTERS
+from sshwarma.world import access, things
+from sshwarma.world.errors import Invalid, empty_error, too_long_error
+from sshwarma.world.room_states import read_directories
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.world import World
+
+PROJECTS_ID: Final = "projects"
+"""The container of all projects."""
+
+PATH_KEY: Final = "path"
+"""The key of a project's metadata that holds its path, for the views of the database."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectPath:
+    """The canonical path of a project, and how it was named.
+
+    Attributes:
+        path: absolute, without links, `.` and `..`.
+        given: as it was given; "" for the project of the room.
+        is_default: whether it is the project of the caller's room.
+    """
+
+    path: str
+    given: str
+    is_default: bool
+
+
+class ProjectPaths:
+    """The projects that rooms use, by directory.
+
+    Attributes:
+        start_directory: the directory in which the server was started.
+        is_pinned: whether all rooms use the project of that directory; else each room uses that of
+            its own directory, if it has one.
+    """
+
+    def __init__(self, world: World, start_directory: Path, *, is_pinned: bool) -> None:
+        self._world = world
+        self.start_directory = str(start_directory)
+        self.is_pinned = is_pinned
+
+    @property
+    def pinned_project(self) -> str | None:
+        """The path of the project that all rooms use; None if each has its own."""
+        return _make_canonical(self.start_directory) if self.is_pinned else None
+
+    async def find_directory(self, room_id: str) -> str:
+        """Return the directory of a room; the one of the start if it has none."""
+        directories = await self._world.memoized("directories", read_directories)
+        return directories.get(room_id) or self.start_directory
+
+    async def find(self, room_id: str, project: str | None = None) -> ProjectPath:
+        """Return the project of a name; without one, that of a room.
+
+        A relative name is below the directory of the room.
+
+        Raises:
+            Invalid: if it cannot be a path.
+        """
+        directory = await self.find_directory(room_id)
+        of_room = _make_canonical(self.start_directory if self.is_pinned else directory)
+        if project is None:
+            return ProjectPath(of_room, "", True)
+        if not project.strip():
+            raise empty_error("project", hint="Leave it out for the project of the room.")
+        if len(project) > MAX_PROJECT_PATH_CHARACTERS:
+            raise too_long_error("project", len(project), MAX_PROJECT_PATH_CHARACTERS)
+        if not project.isprintable():
+            raise Invalid("project: is not a path: it has control characters.")
+        # In a thread: a path of strangers may lead to a file system that does not answer.
+        path = await asyncio.to_thread(os.path.realpath, Path(directory) / project)
+        return ProjectPath(path, project, path == of_room)
+
+
+def _make_canonical(path: str) -> str:
+    """Return the canonical path of a directory that an owner has set."""
+    return os.path.realpath(path)
+
+
+def find_project(conn: Connection, path: str) -> Thing | None:
+    """Return the project of a canonical path, if anything was stored for it."""
+    return things.find_child(conn, PROJECTS_ID, path, "container")
+
+
+def get_or_create_project(tx: Change, path: str, *, owner_id: str | None, created_by: str) -> Thing:
+    """Return the project of a canonical path; create it if it is missing."""
+    project = find_project(tx.conn, path)
+    if project is None:
+        project = things.create_thing(
+            tx,
+            PROJECTS_ID,
+            "container",
+            path,
+            metadata={PATH_KEY: path},
+            created_by=created_by,
+            structural=False,
+        )
+        if owner_id is not None:
+            access.set_member(tx, project.id, owner_id, created_by=created_by, role="owner")
+    return project
+
+
+def read_projects(conn: Connection) -> list[Thing]:
+    """Return all projects, by path."""
+    return things.read_children(conn, PROJECTS_ID, "container", texts=False)
