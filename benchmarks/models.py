@@ -31,6 +31,7 @@ from sshwarma.settings import LimitSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, rows, things, turns
 from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
@@ -302,11 +303,11 @@ async def timed(run: Callable[[], Awaitable[object]]) -> tuple[float, float]:
 
 async def composed() -> None:
     host = await LuaHost.start()
-    composer = ContextComposer(host)
     lua = await timed(lambda: host.run(NOTHING, "main", {}))
     print(f"{'a Lua script that does nothing (baseline)':<52} p50 {lua[0]:6.2f}  p99 {lua[1]:6.2f}")
     with tempfile.TemporaryDirectory() as directory:
         world = await World.open(Path(directory) / "world.db", tool_specs())
+        composer = ContextComposer(host, ProjectPaths(world, Path.cwd(), is_pinned=True))
         caller = await a_room(world)
         load = await world.loadout("lobby", caller.agent.id)
         tools, data = len(load.usable_tools), len(load.data)

@@ -30,7 +30,8 @@ def idle_services(world: World, folder: Path) -> Services:
     """Return services whose verbs work; scripts cannot run, and no model answers."""
     tools = Tools(world, make_verb_providers())
     lua = LuaHost(SCRIPT_LIMITS)
-    composer = ContextComposer(lua)
+    projects = ProjectPaths(world, folder, is_pinned=True)
+    composer = ContextComposer(lua, projects)
     roster = Roster(world, {}, folder / "models")
     budgets = ModelBudgets(world, roster.limits)
     settings = ReloadableSettings()
@@ -51,5 +52,5 @@ def idle_services(world: World, folder: Path) -> Services:
         workspaces=workspaces,
         runs=runs,
         toolsets=Toolsets(world, runs, hub.bundled, folder),
-        projects=ProjectPaths(world, folder, is_pinned=True),
+        projects=projects,
     )

@@ -36,7 +36,35 @@ function M.room(s)
     out[#out + 1] = "In it: "
       .. lines(r.floor, function(t) return one_line(t.name) .. " (" .. t.kind .. ")" end, ", ")
   end
+  out[#out + 1] = "Environment of the server: " .. one_line(s.environment) .. "."
   return table.concat(out, "\n")
+end
+
+-- What the tools of memories are for, if the model has them.
+function M.memory_tools(s)
+  if not s.memory.has_tools then return nil end
+  if s.memory.can_edit or s.load_tool == "" then return s.prompts.memory end
+  return s.prompts.memory .. " " .. s.load_tool .. " with memory loads those tools."
+end
+
+-- The note of the project, which its memory has under the key `note`.
+function M.project(s)
+  if s.memory.note == "" then return nil end
+  return block("Note of the project", s.memory.note)
+end
+
+-- The keys that there are in memory.
+function M.keys(s)
+  if not s.memory.has_tools then return nil end
+  local m, out = s.memory, {}
+  local function keys(where, names, total)
+    if total == 0 then return end
+    local more = total > #names and ", and " .. (total - #names) .. " more" or ""
+    out[#out + 1] = where .. ": " .. lines(names, one_line, ", ") .. more
+  end
+  keys("Keys in the memory of the project " .. one_line(m.project), m.project_keys, m.project_total)
+  keys("Keys in session memory", m.session_keys, m.session_total)
+  return #out > 0 and block("Memory", table.concat(out, "\n")) or nil
 end
 
 -- One line for each namespace that has tools and is not equipped.

@@ -247,7 +247,7 @@ class App:
         hub.pool.open_sandbox = toolsets.open_server_sandbox
         tools.register(TOOLSET_PROVIDER, toolsets)
         projects = ProjectPaths(world, Path.cwd(), is_pinned=settings.memory.pin_project)
-        composer = ContextComposer(lua)
+        composer = ContextComposer(lua, projects)
         topics, models_dir = load_help_topics(), settings.data_dir / "models"
         roster = await Roster.open(
             world, settings.models, topics, load_how_tos(), os.environ, models_dir

@@ -27,10 +27,9 @@ from sshwarma.models.offered_tools import write_offers
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.tools.provider import ToolResult
 from sshwarma.world.caller import Caller
-from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost
 from support.house import House
-from support.services import ProviderBase
+from support.services import ProviderBase, make_composer
 
 PROSE = "The server failed during the night, and two engineers read its log files. "
 LOG = "2026-11-22 17:43:13.204 INFO [worker-4] id=9f3a77c1 took 4515 ms path=/api/v1/items/31 "
@@ -74,7 +73,7 @@ async def test_every_request_of_a_turn_fits_the_context(
     house.backend.context_tokens, house.backend.output_tokens = WINDOW, 1_200
     question = "@qwen what failed? " + "Look everywhere. " * 200
     host = await LuaHost.start()
-    house.turns._deps = replace(house.turns._deps, composer=ContextComposer(host))
+    house.turns._deps = replace(house.turns._deps, composer=make_composer(house.world, host))
     made = await house.says("alice", question)
     await host.close()
     assert made[-1].content == "I looked."

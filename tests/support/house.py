@@ -28,10 +28,9 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.row import Row
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
-from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile
 from support.rows import read_rows_after
-from support.services import NoLua, make_services
+from support.services import NoLua, make_composer, make_services
 
 Script = Callable[[StepRequest], AsyncGenerator[StreamPart, None]]
 
@@ -67,7 +66,7 @@ class House:
         self.tools = Tools(world, self.providers)
         self.limits = BudgetLimits()
         self.budgets = ModelBudgets(world, lambda agent_id: self.limits)
-        composer = ContextComposer(NoLua(SCRIPT_LIMITS))
+        composer = make_composer(world, NoLua(SCRIPT_LIMITS))
         self.turns = TurnRunner(
             world, self.tools, self.backends, ReloadableSettings(), composer, self.budgets
         )

@@ -70,6 +70,11 @@ def verb_providers() -> dict[str, ToolProvider]:
 TEST_FILES = Path(tempfile.gettempdir()) / "sshwarma-tests"
 
 
+def make_composer(world: World, host: LuaHost) -> ContextComposer:
+    """A composer for a world whose rooms use one project."""
+    return ContextComposer(host, ProjectPaths(world, TEST_FILES, is_pinned=True))
+
+
 def make_services(world: World, **parts: Any) -> Services:
     """Services with the given `parts`, and an idle one for each that is left out.
 
@@ -86,7 +91,8 @@ def make_services(world: World, **parts: Any) -> Services:
     if roster is None:
         roster = Roster(world, {}, TEST_FILES / "models")
     budgets = parts.get("budgets") or ModelBudgets(world, roster.limits)
-    composer = parts.get("composer") or ContextComposer(lua)
+    projects = parts.get("projects") or ProjectPaths(world, TEST_FILES, is_pinned=True)
+    composer = parts.get("composer") or ContextComposer(lua, projects)
     settings = ReloadableSettings()
     workspaces = Workspaces(world, BlobStore(TEST_FILES / "blobs"))
     sandbox = SandboxHost(ACCOUNTS, TEST_FILES, TEST_FILES / "devices")
@@ -105,7 +111,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "workspaces": workspaces,
         "runs": runs,
         "toolsets": Toolsets(world, runs, hub.bundled, TEST_FILES),
-        "projects": ProjectPaths(world, TEST_FILES, is_pinned=True),
+        "projects": projects,
     }
     return Services(**idle | parts)
 

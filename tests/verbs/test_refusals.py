@@ -11,6 +11,7 @@ from sshwarma.world.world import World
 from support.people import Someone, arrive, refused
 
 REFUSALS = """
+/env nothing
 /mem nothing
 /mem project
 /mem project get nothing

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 from support.driver import Person, Server
 from support.driver.covers import covers
@@ -98,3 +100,26 @@ def test_values_survive_a_kill(serve: Callable[..., Server]) -> None:
     server.start()
     for memory in ("project", "session"):
         assert ann.run(f"mem {memory} get kept", b"", "-T").raw == VALUE
+
+
+@covers("env")
+def test_rooms_share_the_pinned_project_or_have_their_own(
+    serve: Callable[..., Server], tmp_path: Path
+) -> None:
+    """The directory of a room counts at each call; the server stays where it is."""
+    (tmp_path / "site").mkdir()
+    for pinned in (True, False):
+        server = serve("--pin-project-memory", str(pinned))
+        owner = server.owner
+        assert owner.json("env").keys() == {"os", "shell", "initialCwd"}
+        start = owner.json("mem show")["project"]
+        owner.run("create den")
+        owner.run(f"state directory {tmp_path}/site --room den")
+        den = owner.json("mem show --room den")
+        assert den["pinned"] is pinned
+        assert den["project"] == (start if pinned else os.path.realpath(tmp_path / "site"))
+        assert owner.json("mem show --room lobby")["project"] == start
+        assert owner.json("env")["initialCwd"] == start
+        owner.run("mem project set where = den --room den")
+        found = owner.json("mem project get where --room lobby")
+        assert found["found"] is pinned

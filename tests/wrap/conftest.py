@@ -1,4 +1,4 @@
-"""Fixtures: Lua hosts `host`, `hasty`, `patient`, `default_host`, and `lua`.
+"""Fixtures: Lua hosts `host`, `hasty`, `patient`, `default_host`; `lua`.
 
 `lua` runs the body of a script, in a `host` with small limits that gives it all the time that a
 busy machine may need. `hasty` gives it little, for what ends by that; `patient` is for what must
@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from sshwarma.wrap.host import LuaHost
 from support.lua import PATIENT, SHORT, UNHURRIED, Run, runs_on
+from wrap.setting import setting as setting
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -4,86 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from sshwarma.models.offered_tools import offer_tools, summarize_tools
-from sshwarma.settings import LimitSettings
 from sshwarma.verbs.dispatch import run_line
-from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, rows, turns
 from sshwarma.world.access import set_member
-from sshwarma.world.caller import Caller
-from sshwarma.world.questions import Question
 from sshwarma.world.store import Change
-from sshwarma.world.world import World
-from sshwarma.wrap.compose import ContextComposer, ModelContext
-from sshwarma.wrap.host import LuaHost
 from sshwarma.wrap.layers import STABILITIES
-from sshwarma.wrap.profiles import FULL_PROFILE, ContextProfile, ContextReader
 from support.processes import used_cpu_seconds
-from support.services import make_services
+from wrap.setting import Setting
 
 SECONDS = 2.0
 """Seconds of CPU that composing may take in a room of ten thousand rows."""
-
-
-class Setting:
-    """A world with alice, who owns it, and the model qwen."""
-
-    def __init__(self, world: World, composer: ContextComposer) -> None:
-        self.world = world
-        self.composer = composer
-        self.services = make_services(world, composer=composer)
-
-    def caller(self, name: str, door: str = "ssh") -> Caller:
-        agent = self.world.agents.find(name)
-        return Caller(self.world, self.services, LimitSettings(), agent, "lobby", door)  # type: ignore[arg-type]
-
-    async def does(self, line: str) -> None:
-        await run_line(self.caller("alice"), line)
-
-    async def puts(self, name: str, text: str) -> None:
-        await run_line(self.caller("alice"), f"/put {name} = {text}")
-        await self.does(f"/equip room {name}")
-
-    async def answers(self, text: str) -> None:
-        model = self.world.agents.find("qwen")
-        await self.world.change(
-            lambda tx: rows.append_row(tx, "lobby", "chat", text, author_id=model.id)
-        )
-
-    async def received(
-        self,
-        question: str = "what now?",
-        profile: ContextProfile = FULL_PROFILE,
-        *,
-        asker: str = "alice",
-    ) -> ModelContext:
-        asked = Question(self.world.agents.find(asker).id, max_turns=1)
-        caller = replace(self.caller("qwen", "model"), question=asked)
-        load = await self.world.loadout("lobby", caller.agent.id)
-        tools = summarize_tools(offer_tools(load.usable_tools, profile))
-        reader = ContextReader(profile=profile.name)
-        return await self.composer.compose(
-            caller, question, asker, 2**62, tools=tools, reader=reader
-        )
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def setting(world_file: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
-    world = await World.open(world_file, tool_specs())
-    await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
-    model = await world.change(
-        lambda tx: agents.create_agent(tx, "qwen", kind="model", role="guest")
-    )
-    await world.change(lambda tx: agents.update_agent(tx, model.id, prompt="Answer in rhyme."))
-    yield Setting(world, ContextComposer(default_host))
-    await world.close()
 
 
 async def test_layers_go_from_stable_to_volatile_and_end_with_the_question(
@@ -95,8 +28,8 @@ async def test_layers_go_from_stable_to_volatile_and_end_with_the_question(
     composed = await setting.received("who is here?")
     names = [layer.name for layer in composed.layers]
     assert names == [
-        "identity", "charter", "notes", "you", "equipped", "room", "namespaces", "log", "now",
-        "request",
+        "identity", "charter", "notes", "memory", "you", "equipped", "room", "namespaces", "log",
+        "now", "request",
     ]  # fmt: skip
     assert composed.system.startswith("You are qwen")
     ranks = [STABILITIES.index(layer.stability) for layer in composed.layers]

@@ -12,9 +12,7 @@ from sshwarma.common.limits import MAX_FEW_TOOLS
 from sshwarma.models.offered_tools import FEW_TOOLS, offer_tools
 from sshwarma.wrap.layers import InvalidLayer, parse_layer
 from sshwarma.wrap.profiles import ContextProfile
-from wrap.test_compose import Setting, setting
-
-__all__ = ["setting"]  # the fixture
+from wrap.setting import Setting
 
 SMALL = ContextProfile("small", "none")
 WITH_TOOLS = ContextProfile("small", "few")

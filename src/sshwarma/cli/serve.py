@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 from typing_extensions import override
 
 from sshwarma.cli.invocation import Invocation, with_invocation
 from sshwarma.common.exit_status import EXIT_FAILED
+
+PIN_VARIABLE: Final = "SSHWARMA_MEMORY__PIN_PROJECT"
+"""The variable of the setting `memory.pin_project`: 1 or 0."""
 
 
 class ServeCommand(click.Command):
@@ -54,9 +57,21 @@ def _find_config(words: list[str]) -> Path | None:
     type=click.Choice(["closed", "invite", "open"]),
     help="Who may log in with a new key: nobody, holders of an invite, anyone.",
 )
+@click.option(
+    "--pin-project-memory",
+    type=bool,
+    metavar="BOOLEAN",
+    show_default="True",
+    help="Whether all rooms use the project of the directory where the server is started; if not,"
+    " each room uses that of its own directory.",
+)
 @with_invocation
 def serve(
-    invocation: Invocation, listen: str | None, http: str | None, registration: str | None
+    invocation: Invocation,
+    listen: str | None,
+    http: str | None,
+    registration: str | None,
+    pin_project_memory: bool | None,
 ) -> int:
     """Run the server."""
     from sshwarma.cli.server_process import refuse_settings, run_server
@@ -72,6 +87,7 @@ def serve(
             ("ssh", "listen", listen),
             ("http", "listen", http),
             ("registration", "mode", registration),
+            ("memory", "pin_project", pin_project_memory),
         )
         if value is not None
     }
@@ -83,6 +99,8 @@ def serve(
             settings = source.load()
         except (InvalidSettingsError, OSError) as error:
             return refuse_settings(error)
+    # Programs that the server starts see what is in force, whatever set it.
+    os.environ[PIN_VARIABLE] = "1" if settings.memory.pin_project else "0"
     return run_server(settings, source, as_json=invocation.as_json)
 
 

@@ -1638,3 +1638,9 @@ MEMORY_SEARCH_SECONDS: Final = 2.0
 MAX_SHOWN_MEMORY_KEYS: Final = 300
 """Keys of a memory that people are shown at once: more are no list to read. The rest are
 counted."""
+
+MAX_CONTEXT_MEMORY_KEYS: Final = 50
+"""Keys of a memory that a context names: the rest are counted, because a model can list them."""
+
+MAX_PROJECT_NOTE_CHARACTERS: Final = 2_000
+"""Characters of the note of a project that a context has: every question brings them again."""

@@ -19,6 +19,7 @@ from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, DEFAULT_LAYER_TOKENS
 from sshwarma.world import notes, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.loadout import Loadout
+from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.resources import resource_dir
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -37,6 +38,7 @@ from sshwarma.wrap.layers import (
     parse_layer,
     sort_layers,
 )
+from sshwarma.wrap.memory_layer import read_memory_facts
 from sshwarma.wrap.profiles import NO_TOOLS, UNKNOWN_READER, ContextReader, ToolSummary
 from sshwarma.wrap.snapshot import (
     WRAP_SCRIPT_NAME,
@@ -134,8 +136,9 @@ class ModelContext:
 class ContextComposer:
     """Composes contexts for every model of a world."""
 
-    def __init__(self, host: LuaHost) -> None:
+    def __init__(self, host: LuaHost, projects: ProjectPaths) -> None:
         self._host = host
+        self._projects = projects
         # By room, the question that its window began with last; see `read_window`.
         self._oldest_questions: LRUCache[str, str] = LRUCache(MAX_REMEMBERED_WINDOWS)
         embedded = resource_dir("embedded")
@@ -186,6 +189,7 @@ class ContextComposer:
             "prompts": self._prompts,
             "state": state,
             "namespaces": await _read_unloaded(caller, load),
+            **await read_memory_facts(caller, self._projects, tools.names),
         }
         notices: list[str] = []
         all_layers = await self._make_layers(load, snapshot, notices)
@@ -249,10 +253,8 @@ class ContextComposer:
         override = next((i.thing for i in load.data if i.thing.name == WRAP_SCRIPT_NAME), None)
         if override is not None and override.content:
             try:
-                script = LuaScript(WRAP_SCRIPT_NAME, override.content)
-                return _name_layers(
-                    await self._host.run([script, *self._libraries], "wrap", snapshot)
-                )
+                scripts = [LuaScript(WRAP_SCRIPT_NAME, override.content), *self._libraries]
+                return _name_layers(await self._host.run(scripts, "wrap", snapshot))
             except (LuaError, TypeError) as error:
                 notices.append(
                     f"the wrap.lua equipped here failed, the default one was used: {error}"
