@@ -19,6 +19,16 @@ REFUSALS = """
 /mem project list --project 
 /mem project delete nothing
 /mem project search nothing (
+/mem project history nothing
+/mem project diff nothing
+/mem project restore nothing
+/mem project members --project 
+/mem project member nobody owner
+/mem project edit 
+/mem session history nothing
+/mem session diff nothing
+/mem session restore nothing
+/mem session edit 
 /mem session get nothing
 /mem session set
 /mem session delete nothing
@@ -344,6 +354,7 @@ def test_every_verb_has_a_refusal_test() -> None:
     assert {verb.name for verb in every_verb()} - tried == {
         "approvals",
         "find",
+        "mem projects",
         "mem show",
         "toolset list",
     }, "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"

@@ -123,3 +123,80 @@ def test_rooms_share_the_pinned_project_or_have_their_own(
         owner.run("mem project set where = den --room den")
         found = owner.json("mem project get where --room lobby")
         assert found["found"] is pinned
+
+
+@covers("mem project history")
+@covers("mem project diff")
+@covers("mem project restore")
+@covers("mem session history")
+@covers("mem session diff")
+@covers("mem session restore")
+def test_earlier_values_are_listed_compared_and_restored(alice: Person, room: str) -> None:
+    at = f"--room {room}"
+    for memory, history, diff, restore in (
+        ("project", "mem project history", "mem project diff", "mem project restore"),
+        ("session", "mem session history", "mem session diff", "mem session restore"),
+    ):
+        for value in (b"one\ntwo\n", b"one\n2\n", b"one\n2\n3\n"):
+            assert alice.run(f"mem {memory} set story {at}", value, "-T").status == 0
+        listed = alice.json(f"{history} story {at}")["versions"]
+        assert [(one["version"], one["size"], one["ended"]) for one in listed] == [
+            (3, 8, ""),
+            (2, 6, f"replaced by {alice.name}"),
+            (1, 8, f"replaced by {alice.name}"),
+        ]
+        assert "+3" in alice.json(f"{diff} story {at}")["diff"]
+        first = alice.json(f"{diff} story 1 {at}")
+        assert "-two" in first["diff"] and "+2" in first["diff"]
+        alice.run(f"mem {memory} delete story {at}")
+        assert "deleted by" in alice.json(f"{history} story {at}")["versions"][0]["ended"]
+        assert alice.run(f"{restore} story 1 {at}").status == 0
+        assert alice.run(f"mem {memory} get story {at}", b"", "-T").raw == b"one\ntwo\n"
+        gone = alice.run(f"{restore} story 9 {at}")
+        assert gone.status == 1 and "At most 100 are kept" in gone.err
+        alice.run(f"mem {memory} delete story {at}")
+
+
+@covers("mem projects")
+@covers("mem project members")
+@covers("mem project member")
+def test_an_owner_lets_others_use_a_project(
+    alice: Person, bob: Person, room: str, tmp_path: Path
+) -> None:
+    at = f"--project {tmp_path} --room {room}"
+    assert alice.run(f"mem project set k {at}", b"of alice", "-T").status == 0
+    assert alice.json(f"mem project members {at}")["members"] == {alice.name: "owner"}
+    assert bob.run(f"mem project get k --project {tmp_path}").status == 1
+    assert str(tmp_path) not in [one["path"] for one in bob.json("mem projects")["projects"]]
+    refused = bob.run(f"mem project member {bob.name} owner --project {tmp_path}")
+    assert refused.status == 1
+    assert alice.run(f"mem project member {bob.name} member {at}").status == 0
+    assert bob.run(f"mem project get k --project {tmp_path}", b"", "-T").raw == b"of alice"
+    assert str(tmp_path) in [one["path"] for one in bob.json("mem projects")["projects"]]
+    refused = bob.run(f"mem project member {alice.name} none --project {tmp_path}")
+    assert refused.status == 1
+    only = alice.run(f"mem project member {alice.name} none {at}")
+    assert only.status == 1 and "only owner" in only.err
+    assert alice.run(f"mem project member {bob.name} none {at}").status == 0
+    assert bob.run(f"mem project get k --project {tmp_path}").status == 1
+
+
+@covers("mem project edit")
+@covers("mem session edit")
+def test_a_value_is_edited_in_the_line_editor(alice: Person, room: str) -> None:
+    alice.run(f"mem session set note --room {room}", b"first\nsecond", "-T")
+    screen = alice.sit()
+    screen.enter(f"/join {room}")
+    screen.wait_for_prompt(room)
+    screen.enter("/mem session edit note")
+    screen.wait_for("second")
+    screen.enter(" and more")
+    screen.wait_for('Changed "note" in session memory')
+    got = alice.run(f"mem session get note --room {room}", b"", "-T")
+    assert got.raw == b"first\nsecond and more"
+    screen.enter("/mem project edit fresh")
+    screen.wait_for("Editing fresh")
+    screen.enter("from nothing")
+    screen.wait_for('Stored "fresh" in project memory')
+    alice.hang_up()
+    assert alice.run("mem project delete fresh").status == 0

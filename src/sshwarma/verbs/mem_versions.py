@@ -1,0 +1,374 @@
+"""The verbs of `/mem` on earlier values, and those that edit a value."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_EXACT_INTEGER, MAX_KEPT_VALUES
+from sshwarma.common.times import format_iso
+from sshwarma.terminal.highlight import draw_code_lines
+from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.verbs.arguments import Arg
+from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
+from sshwarma.verbs.file_views import format_size
+from sshwarma.verbs.mem import (
+    Memory,
+    ProjectKey,
+    ProjectName,
+    SessionKey,
+    change_memory,
+    find_memory,
+    mem,
+    read_memory,
+    write_value,
+)
+from sshwarma.verbs.rights import MEMORY_RIGHT
+from sshwarma.verbs.verb import quote_word
+from sshwarma.verbs.views import Confirmation, draw_columns, draw_hint, view, view_for_reader
+from sshwarma.workspaces.text_diff import compare_contents
+from sshwarma.world import memory, memory_history
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import NotFound
+from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.store import Change
+
+ValueVersion: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueVersionItem:
+    """A value that a key had, or has.
+
+    Attributes:
+        version: its number; the first value of the key is 1.
+        size: bytes.
+        by: who set it.
+        at: when, in ISO 8601.
+        ended: "replaced" or "deleted", with who did it; "" for the present value.
+    """
+
+    version: int
+    size: int
+    by: str
+    at: str
+    ended: str
+
+
+@dataclass(frozen=True, slots=True)
+class ValueHistory:
+    """The values of a key that are kept, the newest first.
+
+    `project` is the path of the project; None for session memory.
+    """
+
+    key: str
+    project: str | None
+    versions: tuple[ValueVersionItem, ...]
+
+
+@view_for_reader(ValueHistory)
+def draw_value_history(result: ValueHistory, reader: Reader) -> Block:
+    """Draw the values of a key: number, size, author, time."""
+    lines: list[Line] = [line(("heading", f"Values of {result.key}"))]
+    lines += draw_columns(
+        (
+            ("mark", str(item.version)),
+            format_size(item.size),
+            item.by,
+            ("dim", item.at[:16].replace("T", " ")),
+            ("ok", "now") if not item.ended else ("dim", item.ended),
+        )
+        for item in result.versions
+    )
+    verb = "mem session diff" if result.project is None else "mem project diff"
+    lines += draw_hint(reader, "{} shows what changed.", verb, key=result.key)
+    return block(*lines)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDiff:
+    """The difference between an earlier value of a key and the present one.
+
+    `note` says why the `diff` is empty or cut.
+    """
+
+    key: str
+    version: int
+    diff: str
+    note: str
+
+
+@view(ValueDiff)
+def draw_value_diff(result: ValueDiff) -> Block:
+    """Draw the difference as a unified diff, in colour."""
+    heading = f"{result.key}: version {result.version} → now"
+    lines: list[Line] = [line(("heading", heading))]
+    if result.diff:
+        lines += [line("  ", *spans) for spans in draw_code_lines(result.diff, "diff")]
+    elif not result.note:
+        lines.append(line("  Nothing differs."))
+    if result.note:
+        lines.append(line("  ", ("dim", result.note)))
+    return block(*lines)
+
+
+@mem.verb("project history", needs=Right.ENTER, tool=False, examples=("/mem project history plan",))
+async def list_project_values(
+    caller: Caller, key: ProjectKey, *, project: ProjectName | None = None
+) -> ValueHistory:
+    """List the values that a key of project memory has had.
+
+    At most {MAX_KEPT_VALUES} earlier ones are kept.
+
+    Args:
+        key: the key, also one that was deleted.
+        project: path of another project (default: the project of this room).
+    """
+    return await _list_values(caller, await find_memory(caller, project), key)
+
+
+@mem.verb(
+    "session history", needs=Right.ENTER, tool=False, examples=("/mem session history draft",)
+)
+async def list_session_values(caller: Caller, key: SessionKey) -> ValueHistory:
+    """List the values that a key of session memory has had.
+
+    At most {MAX_KEPT_VALUES} earlier ones are kept.
+
+    Args:
+        key: the key, also one that was deleted.
+    """
+    return await _list_values(caller, await find_memory(caller, of_project=False), key)
+
+
+@mem.verb(
+    "project diff",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/mem project diff plan", "/mem project diff plan 3"),
+)
+async def compare_project_values(
+    caller: Caller,
+    key: ProjectKey,
+    version: ValueVersion | None = None,
+    *,
+    project: ProjectName | None = None,
+) -> ValueDiff:
+    """Compare an earlier value of a key of project memory with the present one.
+
+    Args:
+        key: the key.
+        version: number of the earlier value (default: the last before the present one).
+        project: path of another project (default: the project of this room).
+    """
+    return await _compare(caller, await find_memory(caller, project), key, version)
+
+
+@mem.verb(
+    "session diff",
+    needs=Right.ENTER,
+    tool=False,
+    examples=("/mem session diff draft", "/mem session diff draft 3"),
+)
+async def compare_session_values(
+    caller: Caller, key: SessionKey, version: ValueVersion | None = None
+) -> ValueDiff:
+    """Compare an earlier value of a key of session memory with the present one.
+
+    Args:
+        key: the key.
+        version: number of the earlier value (default: the last before the present one).
+    """
+    return await _compare(caller, await find_memory(caller, of_project=False), key, version)
+
+
+@mem.verb(
+    "project restore",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT,),
+    tool=False,
+    examples=("/mem project restore plan", "/mem project restore plan 3"),
+)
+async def restore_project_value(
+    caller: Caller,
+    key: ProjectKey,
+    version: ValueVersion | None = None,
+    *,
+    project: ProjectName | None = None,
+) -> Confirmation:
+    """Set a key of project memory to an earlier value, also after it was deleted.
+
+    Args:
+        key: the key.
+        version: number of the value (default: the last before the present one).
+        project: path of another project (default: the project of this room).
+    """
+    place = await find_memory(caller, project, writes=True)
+    return await _restore(caller, place, key, version)
+
+
+@mem.verb(
+    "session restore",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT,),
+    tool=False,
+    examples=("/mem session restore draft", "/mem session restore draft 3"),
+)
+async def restore_session_value(
+    caller: Caller, key: SessionKey, version: ValueVersion | None = None
+) -> Confirmation:
+    """Set a key of session memory to an earlier value, also after it was deleted.
+
+    Args:
+        key: the key.
+        version: number of the value (default: the last before the present one).
+    """
+    place = await find_memory(caller, of_project=False)
+    return await _restore(caller, place, key, version)
+
+
+@mem.verb(
+    "project edit",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT,),
+    tool=False,
+    ssh_only=True,
+    examples=("/mem project edit plan",),
+)
+async def edit_project_value(
+    caller: Caller, key: ProjectKey, *, project: ProjectName | None = None
+) -> EditDraft:
+    """Change a value of project memory in the line editor.
+
+    Args:
+        key: the key; a new one starts empty.
+        project: path of another project (default: the project of this room).
+    """
+    place = await find_memory(caller, project, writes=True)
+    flag = "" if project is None else f" --project {quote_word(project)}"
+    return await _edit(caller, place, key, f"/mem project set {quote_word(key)}{flag} = ")
+
+
+@mem.verb(
+    "session edit",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT,),
+    tool=False,
+    ssh_only=True,
+    examples=("/mem session edit draft",),
+)
+async def edit_session_value(caller: Caller, key: SessionKey) -> EditDraft:
+    """Change a value of session memory in the line editor.
+
+    Args:
+        key: the key; a new one starts empty.
+    """
+    place = await find_memory(caller, of_project=False)
+    return await _edit(caller, place, key, f"/mem session set {quote_word(key)} = ")
+
+
+async def _edit(caller: Caller, place: Memory, key: str, start: str) -> EditDraft:
+    memory.check_key(key)
+    value = await read_memory(
+        caller, place, lambda conn, scope: memory.find_value(conn, scope, key)
+    )
+    return make_edit_draft(caller, key, (value.content or "") if value else "", start)
+
+
+async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
+    memory.check_key(key)
+    names = caller.world.agents.name_of
+
+    def read(conn: Connection, scope_id: str | None) -> list[ValueVersionItem]:
+        old = memory_history.read_old_values(conn, scope_id, key) if scope_id else []
+        present = memory.find_value(conn, scope_id, key)
+        items = [
+            ValueVersionItem(
+                one.version,
+                one.size,
+                names(one.author_id) if one.author_id else "",
+                format_iso(one.set_at),
+                f"{'deleted' if present is None and one is old[0] else 'replaced'} by"
+                f" {names(one.replaced_by) if one.replaced_by else 'the server'}",
+            )
+            for one in old
+        ]
+        if present is None:
+            return items
+        author_id = memory.get_author_id(present)
+        now = ValueVersionItem(
+            memory_history.count_old_values(conn, present.parent_id or "", key) + 1,
+            len((present.content or "").encode()),
+            names(author_id) if author_id else "",
+            format_iso(present.updated_at),
+            "",
+        )
+        return [now, *items]
+
+    found = await read_memory(caller, place, read)
+    if not found:
+        raise place.missing_error(key)
+    return ValueHistory(key, place.project.path if place.project else None, tuple(found))
+
+
+async def _compare(caller: Caller, place: Memory, key: str, version: int | None) -> ValueDiff:
+    memory.check_key(key)
+
+    def read(conn: Connection, scope_id: str | None) -> tuple[int, str, str]:
+        number, old = _read_old(conn, place, scope_id, key, version)
+        present = memory.find_value(conn, scope_id, key)
+        return number, old, (present.content or "") if present else ""
+
+    number, old, new = await read_memory(caller, place, read)
+    diff = await asyncio.to_thread(compare_contents, old.encode(), new.encode())
+    return ValueDiff(key, number, diff.text, diff.note)
+
+
+async def _restore(caller: Caller, place: Memory, key: str, version: int | None) -> Confirmation:
+    memory.check_key(key)
+    number, text = await read_memory(
+        caller, place, lambda conn, scope: _read_old(conn, place, scope, key, version)
+    )
+    caller.charge_text_volume(len(text.encode()))
+
+    def work(tx: Change, scope_id: str) -> None:
+        write_value(tx, place, scope_id, key, text, caller)
+
+    await change_memory(caller, place, work, f'restored the key "{key}" of {place.label}')
+    return Confirmation(
+        f'"{key}" has the value of version {number} again.',
+        next=next_call(
+            "{} takes it back.",
+            f"mem {'session' if place.project is None else 'project'} restore",
+            key=key,
+        ),
+    )
+
+
+def _read_old(
+    conn: Connection, place: Memory, scope_id: str | None, key: str, version: int | None
+) -> tuple[int, str]:
+    """Return an earlier value with its number; the last one by default.
+
+    Raises:
+        NotFound: if it is not kept.
+    """
+    newest = memory_history.count_old_values(conn, scope_id, key) if scope_id else 0
+    if not newest:
+        if memory.find_value(conn, scope_id, key) is None:
+            raise place.missing_error(key)
+        raise NotFound(f'"{key}" has no earlier value in {place.label}.')
+    number = version or newest
+    text = memory_history.read_old_text(conn, scope_id or "", key, number)
+    if text is None:
+        raise NotFound(
+            f'Version {number} of "{key}" is not among the earlier values.',
+            hint=f"At most {MAX_KEPT_VALUES} are kept.",
+        )
+    return number, text
