@@ -166,6 +166,35 @@ async def test_only_subscribed_resources_are_notified(served: Served, mode: str)
         await ears.hears("room://home")
 
 
+async def test_a_changed_memory_is_notified_to_who_may_read_it(served: Served, mode: str) -> None:
+    token = await served.newcomer("ann")
+    await served.agent("ben", role="owner")
+    await served.do("ben", "/mem project set plan = one", room="lobby")
+    await served.do("ben", "/mem session set draft = one", room="lobby")
+    uris = ("memory://project/plan", "memory://session", "memory://session/draft")
+    async with listening(served, token, mode, *uris) as ears:
+        read = await ears.client.read_resource("memory://session")
+        assert read.contents[0].text == "draft"
+        await served.do("ben", "/create den")
+        await ears.hears("resources")
+        ears.heard.clear()
+        await served.do("ben", "/mem session set draft = of den", room="den")
+        await served.do("ben", "/mem project set other = two", room="den")
+        await ears.hears_nothing()
+        await served.do("ben", "/mem project set plan = two", room="den")
+        await ears.hears("memory://project/plan")
+        read = await ears.client.read_resource("memory://project/plan")
+        assert read.contents[0].text == "two"
+        await served.do("ben", "/mem session delete draft", room="lobby")
+        await ears.hears("memory://session/draft")
+        await ears.hears("memory://session")
+        ears.heard.clear()
+        await served.do("ben", "/ban ann", room="lobby")
+        await served.do("ben", "/mem project set plan = three", room="den")
+        await asyncio.sleep(QUIET)  # silence is what is tested
+        assert "memory://project/plan" not in ears.heard
+
+
 async def test_subscribed_namespace_change_is_notified(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")

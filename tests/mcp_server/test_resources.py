@@ -31,6 +31,7 @@ async def test_rooms_namespaces_and_things_are_listed(served: Served, mode: str)
         "room://global",
         "room://home",
         "room://lobby",
+        "room://memory",
         "room://sshwarma",
         "room://toolsets",
         "room://workspace",
@@ -40,6 +41,7 @@ async def test_rooms_namespaces_and_things_are_listed(served: Served, mode: str)
     assert listed["room://git"].meta == {"available": True, "loaded": False}
     assert [one.uri_template for one in templates] == [
         "room://{room}", "room://{room}/log", "row://{room}/{seq}", "row://{room}/{seq}/{number}", "thing://{bag}/{name}",
+        "memory://{memory}", "memory://{memory}/{key}",
     ]  # fmt: skip
 
 

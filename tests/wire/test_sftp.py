@@ -91,9 +91,29 @@ def test_texts_of_a_room_are_those_of_its_verbs(alice: Person, room: str, tmp_pa
     assert size and int(size[1]) == len(texts["log.md"])
 
 
+def test_values_of_a_memory_are_files(alice: Person, room: str, tmp_path: Path) -> None:
+    values = {"plan": b"one\r\ntwo", "a/b %2F": "ü\n".encode(), "..": b""}
+    for key, value in values.items():
+        stored = alice.run(f"mem session set '{key}' --room {room} = ", b"", "-T")
+        assert stored.status == 0, stored
+        if value:
+            alice.run(f"mem session set '{key}' --room {room}", value, "-T")
+    got = scp(alice, "-r", f":rooms/{room}/things/memory", str(tmp_path / "got"))
+    assert (got.returncode, got.stderr) == (0, "")
+    assert read_tree(tmp_path / "got") == {
+        "plan": values["plan"],
+        "a%2Fb %252F": values["a/b %2F"],
+        "%2E%2E": b"",
+    }
+    missing = sftp(alice, f"-get rooms/{room}/things/memory/none {tmp_path}/x")
+    assert "not found" in missing.stderr
+
+
 @pytest.mark.parametrize(
     "line",
     [
+        "put {file} rooms/{room}/things/memory/new",
+        "rm rooms/{room}/things/memory/new",
         "put {file} rooms/{room}/log.md",
         "put {file} rooms/{room}/new.md",
         "put {file} rooms/{room}/things/new.md",

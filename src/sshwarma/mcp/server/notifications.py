@@ -28,7 +28,7 @@ from sshwarma.mcp.server.clients import ConnectedAgent, McpConnection
 from sshwarma.mcp.server.tool_list import ToolListCache
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
-from sshwarma.world.events import PresenceChanged, RowAppended, WorldChanged
+from sshwarma.world.events import MemoryChanged, PresenceChanged, RowAppended, WorldChanged
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -94,6 +94,7 @@ class ChangeNotifier:
             bus.on_event(WorldChanged, self._on_room_changed),
             bus.on_event(PresenceChanged, self._on_room_changed),
             bus.on_event(RowAppended, self._on_row),
+            bus.on_event(MemoryChanged, lambda _: self._schedule()),
         ]
 
     async def add_listener(self, listener: ChangeListener) -> None:

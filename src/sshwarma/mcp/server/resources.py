@@ -5,6 +5,8 @@
     row://NAME/SEQ       one whole row
     row://NAME/SEQ/N     attachment N of a row's tool result
     thing://BAG/NAME     a text or link in a room's bag, or in the agent's own (`me`)
+    memory://WHOSE       the keys of a memory: `project`, that of the room's, or `session`
+    memory://WHOSE/KEY   the value of a key of it
 
 An agent can read every room that it may enter, from any room.
 """
@@ -23,6 +25,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_RESOURCE_LOG_ROWS, MAX_RESOURCE_URI_CHARACTERS
 from sshwarma.common.shorten import shorten_name
+from sshwarma.mcp.server import memory_resources
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.attachment import read_attachment
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
@@ -70,14 +73,26 @@ RESOURCE_TEMPLATES: Final = (
         title="A text or link",
         description="A data or reference thing in a room's bag, or in your own (`me`).",
     ),
+    ResourceTemplate(
+        uri_template="memory://{memory}",
+        name="memory",
+        title="The keys of a memory",
+        description="The keys of the memory `project` or `session` of your room.",
+    ),
+    ResourceTemplate(
+        uri_template="memory://{memory}/{key}",
+        name="memory_value",
+        title="A value of a memory",
+        description="The text of a key of the memory `project` or `session` of your room.",
+    ),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceAddress:
-    """A parsed resource URI; `bag` is the name of a room, or `me`."""
+    """A parsed resource URI; `bag` is the name of a room, or `me`, or a memory."""
 
-    kind: Literal["room", "log", "row", "attachment", "thing"]
+    kind: Literal["room", "log", "row", "attachment", "thing", "memory"]
     bag: str
     name: str = ""
     number: int = 0
@@ -105,6 +120,10 @@ def parse_uri(uri: str) -> ResourceAddress:
                 return ResourceAddress("attachment", name, seq, int(number))
             case "thing", [bag, name]:
                 return ResourceAddress("thing", bag, name)
+            case "memory", ["project" | "session" as whose]:
+                return ResourceAddress("memory", whose)
+            case "memory", ["project" | "session" as whose, key]:
+                return ResourceAddress("memory", whose, key)
     raise unknown_name_error("resource", uri, hint="See resources/templates/list.")
 
 
@@ -209,6 +228,9 @@ async def read_resource(
             return [
                 TextResourceContents(uri=address, mime_type="text/plain", text=_thing_text(thing))
             ]
+        case "memory":
+            text = await memory_resources.read_text(caller, place.bag, place.name)
+            return [TextResourceContents(uri=address, mime_type="text/plain", text=text)]
 
 
 async def check_readable(caller: Caller, address: str) -> None:
@@ -220,6 +242,9 @@ async def check_readable(caller: Caller, address: str) -> None:
     place = parse_uri(address)
     if place.kind == "thing":
         await _find_thing(caller, place)
+        return
+    if place.kind == "memory":
+        await memory_resources.read_text(caller, place.bag, place.name)
         return
     try:
         await caller.in_room(place.bag)
@@ -250,6 +275,8 @@ async def resource_signature(
     if place.kind == "thing":
         thing = await _find_thing(caller, place)
         return thing.id, thing.updated_at
+    if place.kind == "memory":
+        return await memory_resources.read_signature(caller, place.bag, place.name)
     try:
         room_id = (await caller.in_room(place.bag)).room_id
     except NotFound:

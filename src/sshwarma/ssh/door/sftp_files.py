@@ -18,6 +18,8 @@ from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.sftp_handles import NO_SPACE, OpenFile, TextFile, VersionFile, WrittenFile
 from sshwarma.ssh.door.sftp_paths import (
+    MEMORY,
+    READ_ONLY_KINDS,
     TEXTS,
     THINGS,
     WORKSPACE,
@@ -42,6 +44,7 @@ from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, NotFound, WorldError
 from sshwarma.world.events import PersonalNotice
+from sshwarma.world.memory import KeyEntry
 
 FOLDER: Final = stat.S_IFDIR | 0o555
 TEXT: Final = stat.S_IFREG | 0o444
@@ -102,7 +105,7 @@ class ClientFiles(SftpFiles):
                 await self._make_caller().readable_rooms()
                 return self._folder
             caller = await self._enter(place)
-            if place.kind in ("text", "thing"):
+            if place.kind in READ_ONLY_KINDS:
                 return self._text_attributes(await self._texts.read(caller, place))
             if place.kind == "workspace":
                 return (await self._files(caller)).stat(place.name)
@@ -127,8 +130,12 @@ class ClientFiles(SftpFiles):
     async def _list_texts(self, caller: Caller, place: Place) -> dict[str, SftpAttributes]:
         names: Sequence[str] = TEXTS
         found: dict[str, SftpAttributes] = {}
+        if place.kind == "memory":
+            values = await self._texts.list_values(caller)
+            return {name: self._value_attributes(entry) for name, entry in values}
         if place.kind == "things":
             names = await self._texts.list_things(caller)
+            found[MEMORY] = self._folder
         elif place.kind != "room":
             raise NotFound("This is not a folder.")
         for name in names:
@@ -160,7 +167,7 @@ class ClientFiles(SftpFiles):
     async def open(self, path: bytes, mode: SftpOpenMode) -> SftpFile:
         with self.refusing(_show(path)):
             place = parse_place(path, changes=mode.writes)
-            if place.kind in ("text", "thing") and not mode.writes:
+            if place.kind in READ_ONLY_KINDS and not mode.writes:
                 caller = await self._enter(place)
                 text = await self._texts.read(caller, place)
                 return TextFile(self, caller.room_id, text, self._text_attributes(text))
@@ -219,7 +226,7 @@ class ClientFiles(SftpFiles):
         if place.kind in ("top", "rooms"):
             raise _Quiet("The folder already exists.")
         await self._enter(place)
-        if place.kind in ("room", "things"):
+        if place.kind in ("room", "things", "memory"):
             raise _Quiet("The folder already exists.")
 
     @override
@@ -319,6 +326,9 @@ class ClientFiles(SftpFiles):
 
     def _text_attributes(self, text: bytes) -> SftpAttributes:
         return SftpAttributes(TEXT, len(text), int(time.time()))
+
+    def _value_attributes(self, value: KeyEntry) -> SftpAttributes:
+        return SftpAttributes(TEXT, value.size, value.set_at // 1000)
 
     @contextlib.contextmanager
     def refusing(self, where: str) -> Iterator[None]:

@@ -3,6 +3,7 @@
 /rooms/NAME/log.md         the log, as /export room writes it
 /rooms/NAME/journal.md     the journal
 /rooms/NAME/things/*.md    what lies in the room, as /examine shows it
+/rooms/NAME/things/memory  the values of its session memory, byte for byte
 /rooms/NAME/workspace/     the files of the room, which can be changed
 """
 
@@ -11,18 +12,25 @@ from __future__ import annotations
 import posixpath
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
+from urllib.parse import unquote
 
 from sshwarma.common.shorten import shorten_name
 from sshwarma.git.names import has_git_name
 from sshwarma.workspaces.paths import find_path_problem
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 
-PlaceKind: TypeAlias = Literal["top", "rooms", "room", "text", "things", "thing", "workspace"]
+PlaceKind: TypeAlias = Literal[
+    "top", "rooms", "room", "text", "things", "thing", "memory", "value", "workspace"
+]
 
 TEXTS: Final = ("log.md", "journal.md")
 THINGS: Final = "things"
 WORKSPACE: Final = "workspace"
+MEMORY: Final = "memory"
+READ_ONLY_KINDS: Final = frozenset(("text", "thing", "value"))
 THING_SUFFIX: Final = ".md"
+
+_NO_FILE_NAMES: Final = {".": "%2E", "..": "%2E%2E"}
 
 GIT_NAME: Final = (
     "sftp neither shows nor changes .git, whose settings are programs that git runs."
@@ -36,12 +44,19 @@ class Place:
 
     Attributes:
         room: the name of the room; "" above the rooms.
-        name: of a text its name, of a thing its name, in a workspace the path; "" is the top of it.
+        name: of a text its name, of a thing its name, of a value its key, in a workspace the path;
+            "" is the top of it.
     """
 
     kind: PlaceKind
     room: str = ""
     name: str = ""
+
+
+def name_file_of_key(key: str) -> str:
+    """Return the name of the file of a key, which may have slashes."""
+    name = key.replace("%", "%25").replace("/", "%2F")
+    return _NO_FILE_NAMES.get(name, name)
 
 
 def resolve_path(path: bytes) -> str:
@@ -57,6 +72,20 @@ def resolve_path(path: bytes) -> str:
     except UnicodeDecodeError as error:
         raise Invalid(f"A path must be UTF-8 (byte {error.start} is not).") from error
     return posixpath.normpath(f"/{text.lstrip('/')}")
+
+
+def _find_thing_place(room: str, parts: list[str]) -> Place | None:
+    """Return what a path below `things` names; None if nothing can be there."""
+    match parts:
+        case []:
+            return Place("things", room)
+        case [name] if name == MEMORY:
+            return Place("memory", room)
+        case [name] if name.endswith(THING_SUFFIX):
+            return Place("thing", room, name.removesuffix(THING_SUFFIX))
+        case [folder, name] if folder == MEMORY:
+            return Place("value", room, unquote(name))
+    return None
 
 
 def parse_place(path: bytes, *, changes: bool = False) -> Place:
@@ -84,10 +113,9 @@ def parse_place(path: bytes, *, changes: bool = False) -> Place:
             return Place("room", room)
         case ["rooms", room, name] if name in TEXTS:
             return Place("text", room, name)
-        case ["rooms", room, name] if name == THINGS:
-            return Place("things", room)
-        case ["rooms", room, folder, name] if folder == THINGS and name.endswith(THING_SUFFIX):
-            return Place("thing", room, name.removesuffix(THING_SUFFIX))
+        case ["rooms", room, folder, *parts] if folder == THINGS and len(parts) < 3:
+            if place := _find_thing_place(room, parts):
+                return place
         case ["rooms", room, folder, *parts] if folder == WORKSPACE:
             name = "/".join(parts)
             if name and (problem := find_path_problem(name)):

@@ -11,17 +11,24 @@ import time
 from dataclasses import replace
 
 from cachetools import TTLCache
+from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, SFTP_TEXT_SECONDS
+from sshwarma.common.limits import (
+    MAX_SHOWN_BAG_THINGS,
+    MAX_SHOWN_MEMORY_KEYS,
+    SFTP_TEXT_SECONDS,
+)
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
 from sshwarma.ssh.door.context import SshContext, encode_plain_lines
-from sshwarma.ssh.door.sftp_paths import THING_SUFFIX, Place
+from sshwarma.ssh.door.sftp_paths import THING_SUFFIX, Place, name_file_of_key
 from sshwarma.verbs.examine import read_thing_details
 from sshwarma.verbs.export import export_journal, export_room
 from sshwarma.verbs.views import draw_lines
-from sshwarma.world import things
+from sshwarma.world import memory, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.memory import KeyEntry, KeyPage
 from sshwarma.world.rooms import BAG_KINDS
 
 MAX_KEPT_BYTES = 8 * MIB
@@ -61,8 +68,21 @@ class RoomTexts:
         )
         return list(dict.fromkeys(f"{thing.name}{THING_SUFFIX}" for thing in found))
 
+    async def list_values(self, caller: Caller) -> list[tuple[str, KeyEntry]]:
+        """Return the keys of the room's session memory, with the names of files."""
+
+        def read(conn: Connection) -> KeyPage:
+            container = memory.find_session_container(conn, caller.room_id)
+            scope_id = None if container is None else container.id
+            return memory.list_keys(conn, scope_id, limit=MAX_SHOWN_MEMORY_KEYS)
+
+        page = await caller.world.store.read(read)
+        return [(name_file_of_key(entry.key), entry) for entry in page.entries]
+
     async def _make(self, caller: Caller, place: Place) -> bytes:
         result: object
+        if place.kind == "value":
+            return await _read_value(caller, place.name)
         if place.kind == "thing":
             thing = await caller.world.store.read(
                 lambda conn: things.find_child(conn, caller.room_id, place.name, *BAG_KINDS)
@@ -77,3 +97,15 @@ class RoomTexts:
         return await asyncio.to_thread(
             lambda: encode_plain_lines(draw_lines(result), utf8=True, newline="\n")
         )
+
+
+async def _read_value(caller: Caller, key: str) -> bytes:
+    def read(conn: Connection) -> str | None:
+        container = memory.find_session_container(conn, caller.room_id)
+        value = memory.find_value(conn, None if container is None else container.id, key)
+        return None if value is None else value.content or ""
+
+    text = await caller.world.store.read(read)
+    if text is None:
+        raise NotFound(f"Session memory has no key {shorten_name(key)!r}.")
+    return text.encode()
