@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     "store", "terminal", "lua", "finding", "transport", "sftp", "toolsets", "world", "models",
-    "hub", "mcp_server",
+    "hub", "mcp_server", "memory",
 )  # fmt: skip
 
 for name in BENCHMARKS:

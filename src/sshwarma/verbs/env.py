@@ -45,10 +45,10 @@ def draw_environment_info(result: EnvironmentInfo) -> Block:
 async def show_environment(caller: Caller) -> EnvironmentInfo:
     """Show the operating system, the shell and the directory of the server.
 
-    The directory is that of its start; /state directory shows that of this room.
+    The directory is the one in which it was started.
 
-    For models:
-        Show the operating system, the shell and the start directory of the server.
+    For people:
+        /state directory shows that of this room.
     """
     return EnvironmentInfo(
         find_system(), find_shell(), services_of(caller).projects.start_directory
