@@ -55,6 +55,8 @@ class Worker:
             return response | {"result": {}}
         if method == "tools/call":
             return response | {"result": self._answer_call(params)}
+        if method == "plugins/describe":
+            return response | {"result": self._describe_plugin(params)}
         if method == "tools/list":
             try:
                 return response | {"result": self._list_tools()}
@@ -68,6 +70,11 @@ class Worker:
             "capabilities": {"tools": {}},
             "serverInfo": {"name": self.config["toolset_id"], "version": self.config["version"]},
         }
+
+    def _describe_plugin(self, params: dict[str, Any]) -> dict[str, Any]:
+        from plugin_loader import describe_plugin
+
+        return describe_plugin(Path(self.config["toolset"]), str(params.get("folder")))
 
     def _list_tools(self) -> dict[str, Any]:
         from mistakes import find_mistakes, find_unlisted  # calls need it not
@@ -101,17 +108,21 @@ class Worker:
 
     def _answer_call(self, params: dict[str, Any]) -> dict[str, Any]:
         self.steps = []
+        meta: dict[str, Any] = {"steps": self.steps}
         try:
-            value = self._call(params.get("name"), params.get("arguments") or {})
+            if params.get("session"):
+                value = self._call_plugin(params, meta)
+            else:
+                value = self._call(params.get("name"), params.get("arguments") or {})
         except ToolFailed as error:
             content = [{"type": "text", "text": str(error)}]
-            return {"content": content, "isError": True, "_meta": {"steps": self.steps}}
+            return {"content": content, "isError": True, "_meta": meta}
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return {
             "content": [{"type": "text", "text": text}],
             "structuredContent": value if isinstance(value, dict) else {"result": value},
             "isError": False,
-            "_meta": {"steps": self.steps, "value": value},
+            "_meta": meta | {"value": value},
         }
 
     def _call(self, name: object, arguments: dict[str, Any]) -> Any:
@@ -141,12 +152,42 @@ class Worker:
             self._record("returned")
             runtime.clear_context()
             self._record("context cleared")
+        return _make_json(value)
+
+    def _call_plugin(self, params: dict[str, Any], meta: dict[str, Any]) -> Any:
+        """Call a tool of a plugin; note in `meta` its changes of the session memory."""
+        import plugin_loader
+
+        top, session = Path(self.config["toolset"]), params["session"]
+        before = session["memory"]
+        data = {
+            "memory": plugin_loader.SessionMemory(before),
+            "__pinned_project__": session["pinned_project"],
+        }
+        where = {"workspace": self.config["workspace"], "room": self.config["chat_id"]}
+        self._record("context set")
         try:
-            value = to_jsonable_python(value)
-            json.dumps(value, allow_nan=False)
-        except Exception as error:
-            raise ToolFailed(f"its result is no JSON: {error}") from error
-        return value
+            self._record("called")
+            value = plugin_loader.call_plugin(
+                self.tools[params["name"]], top, params.get("arguments") or {}, data, where
+            )
+            if inspect.isawaitable(value):
+                value = _wait_for(value)
+        except plugin_loader.PluginBreach as breach:
+            raise ToolFailed(f"{breach.path}: {breach.reason}") from breach
+        except BaseException as error:
+            text = plugin_loader.describe_last_line(error)
+            if session["show_tracebacks"]:
+                text = plugin_loader.describe_traceback(error, top)
+            raise ToolFailed(text) from error
+        finally:
+            sys.stdout.flush()
+            self._record("returned")
+            try:
+                meta["memory"] = plugin_loader.list_changes(before, data)
+            except TypeError as error:
+                meta["memory"] = {"problem": str(error)}
+        return _make_json(value)
 
     def _load(self, tool: dict[str, Any], *, is_described: bool) -> ToolFunction:
         top = Path(self.config["toolset"]).resolve()
@@ -188,6 +229,20 @@ class Worker:
 
     def _record(self, step: str) -> None:
         self.steps.append((step, round(time.time() * 1000)))
+
+
+def _make_json(value: Any) -> Any:
+    """Return the result of a tool as JSON has it.
+
+    Raises:
+        ToolFailed: if it is no JSON.
+    """
+    try:
+        value = to_jsonable_python(value)
+        json.dumps(value, allow_nan=False)
+    except Exception as error:
+        raise ToolFailed(f"its result is no JSON: {error}") from error
+    return value
 
 
 def _wait_for(awaitable: Any) -> Any:

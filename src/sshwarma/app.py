@@ -15,6 +15,7 @@ from sshwarma.admin import reload
 from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.host_keys import warn_of_missing_key
+from sshwarma.admin.load_plugins import start_plugins
 from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.open_world import open_world
 from sshwarma.admin.recovery import recover_database
@@ -247,6 +248,7 @@ class App:
         hub.pool.open_sandbox = toolsets.open_server_sandbox
         tools.register(TOOLSET_PROVIDER, toolsets)
         projects = ProjectPaths(world, Path.cwd(), is_pinned=settings.memory.pin_project)
+        await start_plugins(toolsets.plugins, settings.plugins, projects)
         composer = ContextComposer(lua, projects)
         topics, models_dir = load_help_topics(), settings.data_dir / "models"
         roster = await Roster.open(
@@ -282,14 +284,13 @@ class App:
         reloadable = services.settings
         authenticator = WorldAuthenticator(self.world, reloadable)
         stack.push_async_callback(authenticator.audit.close)
-        clock = FrameClock(asyncio.get_running_loop(), time.perf_counter)
         line_rate = LineRateLimiter(lambda: reloadable.limits.lines_per_10_seconds)
         self.ssh_context = SshContext(
             world=self.world,
             services=services,
             authenticator=authenticator,
             settings=reloadable,
-            clock=clock,
+            clock=FrameClock(asyncio.get_running_loop(), time.perf_counter),
             line_rate=line_rate,
         )
         stack.push_async_callback(self.ssh_context.flush)
@@ -360,8 +361,7 @@ class App:
 
     def _set_client_metadata(self, http: HttpServer | None) -> None:
         """Set where sign-ins to MCP servers return: to the HTTP server."""
-        port = http.port if http is not None else None
-        metadata = make_client_metadata(self.settings.http, port)
+        metadata = make_client_metadata(self.settings.http, http.port if http else None)
         self.services.hub.oauth_sign_ins.client_metadata = metadata
 
     async def _get_ready(self) -> None:

@@ -101,7 +101,10 @@ async def test_skipped_parts_are_reported_and_tried_again_and_the_others_are_in_
     removed = {**FILES, "name": "old"}
     old = settings(mcp=[removed], models=[{**QWEN, "name": "gone"}])
     new = settings(motd="new", mcp=[FILES], models=[QWEN])
-    services: Any = SimpleNamespace(settings=ReloadableSettings(), roster=Models(), hub=Servers())
+    toolsets = SimpleNamespace(plugins=SimpleNamespace(is_on=False, sessions=SimpleNamespace()))
+    services: Any = SimpleNamespace(
+        settings=ReloadableSettings(), roster=Models(), hub=Servers(), toolsets=toolsets
+    )
     report = compare_settings(old, new)
     assert report.changed == [
         *('motd: "" -> new', "models.gone: removed", "models.qwen: added"),

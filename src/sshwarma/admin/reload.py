@@ -17,13 +17,14 @@ from sshwarma.common.limits import MAX_SHOWN_CHANGE_CHARACTERS
 from sshwarma.services import Services
 from sshwarma.settings import InvalidSettingsError, Settings, SettingsSource
 from sshwarma.settings.logs import configure_logging
+from sshwarma.toolsets.plugin_folder import PluginError
 from sshwarma.world.audit import Origin, operator, record_change
-from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.errors import Invalid, Unavailable, WorldError
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
-FIXED_SETTINGS: Final = ("data_dir", "ssh", "http.listen", "memory")
+FIXED_SETTINGS: Final = ("data_dir", "ssh", "http.listen", "memory", "plugins.load")
 """Settings, and whole sections, that are read at the start alone."""
 
 SECRET_TABLES: Final = ("models", "mcp")
@@ -149,7 +150,29 @@ async def apply_settings(
             count = len(services.turns.stop(None, agent_id=agent_id))
             done = "1 answer was stopped" if count == 1 else f"{count} answers were stopped"
             report.changed += [f"models.{name}: {done}"] if count else []
+    await _reload_plugins(services, new, report)
     return leave_out(new, skipped, old)
+
+
+async def _reload_plugins(services: Services, settings: Settings, report: ReloadReport) -> None:
+    """Load the plugins again, if the server has any; note what changed.
+
+    Plugins that break a rule leave those that are loaded as they were.
+    """
+    plugins = services.toolsets.plugins
+    plugins.sessions.show_tracebacks = settings.plugins.show_tracebacks
+    if not plugins.is_on:
+        return
+    try:
+        done = await plugins.reload()
+    except (PluginError, WorldError) as error:
+        report.problems.append(f"plugins: {error}")
+        return
+    change = done.change
+    for names, word in (
+        (change.added, "added"), (change.changed, "changed"), (change.removed, "removed")
+    ):  # fmt: skip
+        report.changed += [f"plugins.{name}: {word}" for name in names]
 
 
 def leave_out(

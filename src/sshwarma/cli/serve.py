@@ -65,6 +65,18 @@ def _find_config(words: list[str]) -> Path | None:
     help="Whether all rooms use the project of the directory where the server is started; if not,"
     " each room uses that of its own directory.",
 )
+@click.option(
+    "--load-custom-tools",
+    is_flag=True,
+    default=None,
+    help="Load the plugins in tools/ of the directory where this is started.",
+)
+@click.option(
+    "--plugin-tracebacks",
+    is_flag=True,
+    default=None,
+    help="Show the traceback when a tool of a plugin fails.",
+)
 @with_invocation
 def serve(
     invocation: Invocation,
@@ -72,6 +84,8 @@ def serve(
     http: str | None,
     registration: str | None,
     pin_project_memory: bool | None,
+    load_custom_tools: bool | None,
+    plugin_tracebacks: bool | None,
 ) -> int:
     """Run the server."""
     from sshwarma.cli.server_process import refuse_settings, run_server
@@ -81,16 +95,17 @@ def serve(
         asks_for_json_log,
     )
 
-    flags: dict[str, Any] = {
-        section: {key: value}
-        for section, key, value in (
-            ("ssh", "listen", listen),
-            ("http", "listen", http),
-            ("registration", "mode", registration),
-            ("memory", "pin_project", pin_project_memory),
-        )
-        if value is not None
-    }
+    flags: dict[str, Any] = {}
+    for section, key, value in (
+        ("ssh", "listen", listen),
+        ("http", "listen", http),
+        ("registration", "mode", registration),
+        ("memory", "pin_project", pin_project_memory),
+        ("plugins", "load", load_custom_tools),
+        ("plugins", "show_tracebacks", plugin_tracebacks),
+    ):
+        if value is not None:
+            flags.setdefault(section, {})[key] = value
     source = SettingsSource(invocation.config, invocation.with_data_dir(flags))
     if not asks_for_json_log(invocation.config):
         settings = invocation.settings(**flags)

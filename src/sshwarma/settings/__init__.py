@@ -18,17 +18,18 @@ from sshwarma.settings.load import (
     describe_invalid_settings,
     find_settings_file,
     load_settings,
-    xdg_dir,
 )
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelKind, ModelSettings, OfferedTools, ProfileName
 from sshwarma.settings.origin import ENVIRONMENT_PREFIX
+from sshwarma.settings.paths import xdg_dir
 from sshwarma.settings.reloadable import ReloadableSettings
 from sshwarma.settings.server import (
     BackupSettings,
     HttpSettings,
     LimitSettings,
     LogSettings,
+    PluginSettings,
     RegistrationMode,
     RegistrationRole,
     RegistrationSettings,
@@ -53,6 +54,7 @@ __all__ = [
     "ModelKind",
     "ModelSettings",
     "OfferedTools",
+    "PluginSettings",
     "ProfileName",
     "RegistrationMode",
     "RegistrationRole",

@@ -30,7 +30,7 @@ from sshwarma.settings.errors import RENAMED_SECTIONS, TABLE_LISTS, describe_set
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
 from sshwarma.settings.origin import ENVIRONMENT_PREFIX, find_origin, read_tables
-from sshwarma.settings.paths import SettingsPath, place_paths
+from sshwarma.settings.paths import SettingsPath, place_paths, xdg_dir
 from sshwarma.settings.section import SettingsSection, check_table_name
 from sshwarma.settings.server import (
     BackupSettings,
@@ -38,6 +38,7 @@ from sshwarma.settings.server import (
     LimitSettings,
     LogSettings,
     MemorySettings,
+    PluginSettings,
     RegistrationSettings,
     RetentionSettings,
     SearchSettings,
@@ -52,20 +53,6 @@ FOLDERS_DIRECTORY: Final = "workspaces"
 """In the data directory: folders of rooms for programs, which are copies of files of rooms."""
 
 DATABASE_NAME: Final = "world.db"
-
-
-def xdg_dir(variable: str, fallback: str) -> Path | None:
-    """Our directory in a base directory of the XDG specification.
-
-    Relative values are ignored, as the specification says. None without a home directory.
-    """
-    value = os.environ.get(variable, "")
-    if value.startswith("/"):
-        return Path(value) / "sshwarma"
-    try:
-        return Path.home() / fallback / "sshwarma"
-    except RuntimeError:  # neither HOME nor an entry in the table of users
-        return None
 
 
 def default_config_file() -> Path:
@@ -126,6 +113,7 @@ class Settings(BaseSettings):
     mcp: tuple[McpSettings, ...] = Field(
         (), description="MCP servers whose tools can be equipped, each an `[[mcp]]` table."
     )
+    plugins: PluginSettings = PluginSettings()
     backup: BackupSettings = BackupSettings()
     retention: RetentionSettings = RetentionSettings()
     log: LogSettings = LogSettings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -68,3 +69,17 @@ def _place(values: dict[str, Any], keys: tuple[str, ...], directory: Path) -> No
     value = values.get(key)
     if isinstance(value, str) and value and not value.startswith(("~", "$")):
         values[key] = str(directory / value)
+
+
+def xdg_dir(variable: str, fallback: str) -> Path | None:
+    """Our directory in a base directory of the XDG specification.
+
+    Relative values are ignored, as the specification says. None without a home directory.
+    """
+    value = os.environ.get(variable, "")
+    if value.startswith("/"):
+        return Path(value) / "sshwarma"
+    try:
+        return Path.home() / fallback / "sshwarma"
+    except RuntimeError:  # neither HOME nor an entry in the table of users
+        return None

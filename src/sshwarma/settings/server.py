@@ -283,6 +283,19 @@ class RetentionSettings(SettingsSection):
     )
 
 
+class PluginSettings(SettingsSection):
+    """`[plugins]`: tools in Python from folders of the server's machine."""
+
+    load: bool = Field(
+        False,
+        description="Load the plugins in `tools/` of the directory where the server is started.",
+    )
+    show_tracebacks: bool = Field(
+        False,
+        description="Show the traceback when a tool of a plugin fails, not its last line alone.",
+    )
+
+
 class LogSettings(SettingsSection):
     """`[log]`: level and format of the server's log."""
 

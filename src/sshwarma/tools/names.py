@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from sqlalchemy import Connection, select
 
-from sshwarma.common.limits import MAX_NAME_CHARACTERS
+from sshwarma.common.limits import MAX_MODEL_TOOL_NAME_CHARACTERS, MAX_NAME_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, Invalid
@@ -19,7 +19,7 @@ from sshwarma.world.names import NAME_PATTERN
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
+from sshwarma.world.tool_names import PLUGIN_NAME_KEY, mcp_tool_name, model_tool_name
 
 
 def check_tool_name(name: str) -> str:
@@ -75,7 +75,8 @@ def find_spelled(conn: Connection, name: str) -> Iterator[Thing]:
     """Yield live things with a qualified name, as it is or as tool lists spell it.
 
     For things that are in no table: the spellings are `namespace:tool`, `namespace__tool` and
-    `namespace.tool`. A name that was changed for a list is not found.
+    `namespace.tool`, and of a plugin `namespace_tool`. A name that was changed for a list is not
+    found.
     """
     namespace, _, tool = name.rpartition(".")
     spellings = (name, name.replace("__", ":", 1), f"{namespace}:{tool}")
@@ -83,15 +84,25 @@ def find_spelled(conn: Connection, name: str) -> Iterator[Thing]:
         thing = things.find_by_qualified_name(conn, spelling)
         if thing is not None:
             yield thing
+    for place, character in enumerate(name[: MAX_MODEL_TOOL_NAME_CHARACTERS * 2]):
+        thing = None
+        if character == "_":
+            thing = things.find_by_qualified_name(conn, f"{name[:place]}:{name[place + 1 :]}")
+        if thing is not None and thing.metadata.get(PLUGIN_NAME_KEY) == name:
+            yield thing
 
 
 class NameTable:
-    """Tools of a loadout by each of their names; a bare name only if it is unique."""
+    """Tools of a loadout by each of their names; a bare name only if it is unique.
+
+    Any of these goes before the name that a plugin gives a tool.
+    """
 
     def __init__(self, items: Iterable[LoadoutItem]) -> None:
         self._known: dict[str, LoadoutItem] = {}
         items_by_name: dict[str, LoadoutItem | None] = {}
-        for item in items:
+        known = tuple(items)
+        for item in known:
             canonical = item.thing.label
             for name in (canonical, model_tool_name(canonical), mcp_tool_name(canonical)):
                 self._known.setdefault(name, item)
@@ -100,6 +111,9 @@ class NameTable:
         for short_name, single in items_by_name.items():
             if single is not None:
                 self._known.setdefault(short_name, single)
+        for item in known:
+            if PLUGIN_NAME_KEY in item.thing.metadata:
+                self._known.setdefault(str(item.thing.metadata[PLUGIN_NAME_KEY]), item)
 
     def find(self, name: str) -> LoadoutItem | None:
         """Return the tool with that name, in any of its forms."""

@@ -21,6 +21,7 @@ from sshwarma.toolsets.stored_keys import (
     INSTALLED_BY_KEY,
     INSTALLED_OVER_KEY,
     PACKAGES_KEY,
+    PLUGIN,
     SOURCE_REF_KEY,
     SOURCE_TYPE_KEY,
     TREE_KEY,
@@ -37,6 +38,8 @@ from sshwarma.world.things import Thing
 
 TOOLSET_PROVIDER: Final = "toolset"
 """The provider name in the metadata of a tool of a toolset."""
+
+PLUGIN_HINT: Final = "It is what its folder on the server's machine says. Change the folder."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,21 @@ def list_toolsets(conn: Connection) -> list[Thing]:
 def is_toolset(thing: Thing) -> bool:
     """Return whether a namespace was installed from a bundle."""
     return thing.kind == "toolset" and isinstance(thing.metadata.get(BUNDLE_KEY), dict)
+
+
+def is_plugin(thing: Thing) -> bool:
+    """Return whether a namespace has the tools of plugin folders of this machine."""
+    return is_toolset(thing) and thing.metadata.get(SOURCE_TYPE_KEY) == PLUGIN
+
+
+def check_no_plugin(space: Thing) -> None:
+    """Raise unless a toolset is changed by people, and not in a folder.
+
+    Raises:
+        Conflict: if it is a plugin.
+    """
+    if is_plugin(space):
+        raise Conflict(f"{space.label} is a plugin of this server.", hint=PLUGIN_HINT)
 
 
 def find_toolset(conn: Connection, name: str) -> Thing:
@@ -117,6 +135,8 @@ def check_toolset_id(conn: Connection, toolset_id: str) -> Thing | None:
             f"{toolset_id} is {things.describe_kind(known.kind)} already.",
             hint="Rename one of them.",
         )
+    if known is not None and known.deleted_at is None and is_plugin(known):
+        raise Conflict(f"{toolset_id} is a plugin of this server already.", hint=PLUGIN_HINT)
     return known
 
 
@@ -150,12 +170,12 @@ def install_toolset(
     before = {} if is_new else _read_overrides_before(known)
     if not is_new and _is_stored(known, tree, source):
         metadata = {**known.metadata, PACKAGES_KEY: packages}
-        space = _change_thing(tx, known, known.description, metadata)
+        space = change_thing(tx, known, known.description, metadata)
     else:
         metadata = _make_metadata(tx, known, manifest, source)
         metadata |= {TREE_KEY: tree, PACKAGES_KEY: packages}
-        space = _change_thing(tx, known, manifest.description, metadata)
-    _store_files(tx, manifest.id, bundle.files)
+        space = change_thing(tx, known, manifest.description, metadata)
+    store_files(tx, manifest.id, bundle.files)
     _store_tools(tx, space, bundle, tools, source.by)
     _store_overrides(tx, manifest, before)
     return space
@@ -189,7 +209,7 @@ def _make_metadata(
     }
 
 
-def _change_thing(
+def change_thing(
     tx: Change, thing: Thing, description: str | None, metadata: dict[str, Any]
 ) -> Thing:
     """Store what a thing is, unless it is that already; return it."""
@@ -245,7 +265,8 @@ def merge_overrides(space: Thing, decided: Sequence[overrides.Override]) -> dict
     return manifest
 
 
-def _store_files(tx: Change, toolset_id: str, files: Sequence[BundleFile]) -> None:
+def store_files(tx: Change, toolset_id: str, files: Sequence[BundleFile]) -> None:
+    """Store which files a toolset has, unless it has these already."""
     wanted = [StoredFile(file.path, file.kind, file.sha256, file.size) for file in files]
     if sorted(wanted, key=lambda file: file.path) == read_files(tx.conn, toolset_id):
         return
@@ -289,7 +310,7 @@ def _store_tools(
                 description=text, metadata=metadata, created_by=by,
             )  # fmt: skip
         else:
-            _change_thing(tx, tool, text, metadata)
+            change_thing(tx, tool, text, metadata)
     for gone in known.values():
         overrides.clear_override(tx, gone)
         things.delete_thing(tx, gone)

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from sshwarma.common.finish import finish
+from sshwarma.common.reported_error import ReportedError
 from sshwarma.workspaces.blobs import BlobStore
-from sshwarma.world.errors import WorldError
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ async def storing_contents(
     try:
         await finish(asyncio.to_thread(store))
         yield state
-    except WorldError:
+    except ReportedError:
         is_kept = state.are_used
         raise
     finally:

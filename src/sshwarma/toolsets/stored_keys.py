@@ -14,7 +14,7 @@ PACKAGES_KEY: Final = "packages"
 """Key of the metadata of a toolset: the packages that it requires, locked for uv; "" if none."""
 
 SOURCE_TYPE_KEY: Final = "source_type"
-"""Key of the metadata of a toolset: the kind of its source, ZIP or LINKED."""
+"""Key of the metadata of a toolset: the kind of its source, ZIP, LINKED or PLUGIN."""
 
 SOURCE_REF_KEY: Final = "source_ref"
 """Key of the metadata of a toolset: which source it is, of that kind."""
@@ -24,6 +24,15 @@ ZIP: Final = "zip"
 
 LINKED: Final = "local"
 """Kind of the source of a toolset in a folder of this machine."""
+
+PLUGIN: Final = "plugin"
+"""Kind of the source of a toolset that is made of plugin folders of this machine."""
+
+PLUGINS_KEY: Final = "plugins"
+"""Key of the metadata of such a toolset: its folders, each with its tools."""
+
+PLUGINS_GROUP: Final = "plugins"
+"""The folder of the code of all plugins, in the directory of those of toolsets."""
 
 INSTALLED_BY_KEY: Final = "installed_by"
 """Key of the metadata of a toolset: the id of the agent that has brought this version."""

@@ -16,8 +16,8 @@ from sshwarma.common.finish import check_stop, run_in_thread
 from sshwarma.toolsets.bundle import hash_files
 from sshwarma.toolsets.kept_folders import KeptFolders
 from sshwarma.toolsets.packages import PACKAGES_PATH, Packages
-from sshwarma.toolsets.records import StoredFile, list_toolsets, read_files
-from sshwarma.toolsets.stored_keys import PACKAGES_KEY, TREE_KEY
+from sshwarma.toolsets.records import StoredFile, is_plugin, list_toolsets, read_files
+from sshwarma.toolsets.stored_keys import PACKAGES_KEY, PLUGINS_GROUP, TREE_KEY
 from sshwarma.toolsets.worker_process import TOOLSET_PATH
 from sshwarma.workspaces.blobs import BlobStore
 from sshwarma.world import things
@@ -37,6 +37,7 @@ class Installation:
     """The files and packages of a toolset.
 
     Attributes:
+        id: of the toolset, or PLUGINS_GROUP.
         tree: the hash of all files.
         hashes: the hashes of their contents by path.
         packages: the locked packages that it requires, as text for uv; "" if none.
@@ -67,7 +68,7 @@ class ToolsetFolders:
 
         async def list_code() -> set[tuple[str, str]]:
             spaces = await self._world.store.read(list_toolsets)
-            return {(space.label, str(space.metadata.get(TREE_KEY, ""))) for space in spaces}
+            return {(_name_group(one), str(one.metadata.get(TREE_KEY, ""))) for one in spaces}
 
         async def list_packages() -> set[str]:
             spaces = await self._world.store.read(list_toolsets)
@@ -116,8 +117,13 @@ class ToolsetFolders:
         if tree != hash_files(hashes):
             raise Unavailable(f"The files of {space.label} are not those that were installed.")
         packages = str(space.metadata.get(PACKAGES_KEY) or "")
-        async with self.use(Installation(space.label, tree, hashes, packages)) as mounts:
+        async with self.use(Installation(_name_group(space), tree, hashes, packages)) as mounts:
             yield space, mounts
+
+
+def _name_group(space: Thing) -> str:
+    """Return the group of a toolset's folder; that of plugins is the same for all."""
+    return PLUGINS_GROUP if is_plugin(space) else space.label
 
 
 def _write_contents(

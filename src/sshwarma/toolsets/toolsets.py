@@ -28,6 +28,7 @@ from sshwarma.toolsets.linked import Changing, LinkedToolsets, is_installed_agai
 from sshwarma.toolsets.local_folder import read_folder
 from sshwarma.toolsets.notices import tell_rooms
 from sshwarma.toolsets.packages import PACKAGES_PATH
+from sshwarma.toolsets.plugins import HOW_TO_LOAD, PLUGINS_OFF, Plugins
 from sshwarma.toolsets.records import check_bundle_id, install_toolset, uninstall_toolset
 from sshwarma.toolsets.rendered_results import add_render_plan
 from sshwarma.toolsets.running_calls import RunningCalls
@@ -62,6 +63,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.reader import Hint
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
+from sshwarma.world.tool_names import PLUGIN_NAME_KEY
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -88,6 +90,7 @@ class Toolsets(ToolProvider):
         self._calls = RunningCalls()
         self._background = BackgroundTasks()
         self._linked = LinkedToolsets(world, self._install)
+        self.plugins = Plugins(world, runs.workspaces.blobs, self._folders, self._workers)
 
     @classmethod
     async def open(
@@ -316,11 +319,15 @@ class Toolsets(ToolProvider):
 
     @override
     def why_unavailable(self, tool: Thing) -> str:
+        if PLUGIN_NAME_KEY in tool.metadata and not self.plugins.is_on:
+            return PLUGINS_OFF
         obstacle = self._runs.sandbox.obstacle
         return "" if obstacle is None else obstacle.reason
 
     @override
     def unavailable_hint(self, tool: Thing) -> Hint:
+        if self.why_unavailable(tool) == PLUGINS_OFF:
+            return HOW_TO_LOAD
         obstacle = self._runs.sandbox.obstacle
         return "" if obstacle is None else obstacle.hint
 
@@ -335,10 +342,11 @@ class Toolsets(ToolProvider):
 
         async def work(folder: Path) -> WorkerAnswer | WorkerError | TimeoutError:
             steps.append(("workspace materialized", now_ms()))
+            session = await self.plugins.sessions.begin(caller, tool)
             try:
                 return await self._workers.ask(
                     code, folder, caller.room_id, "tools/call",
-                    {"name": tool.name, "arguments": arguments}, TOOLSET_CALL_SECONDS,
+                    {"name": tool.name, "arguments": arguments, **session}, TOOLSET_CALL_SECONDS,
                     sandbox_user(caller),
                 )  # fmt: skip
             except (WorkerError, TimeoutError) as error:
@@ -358,6 +366,7 @@ class Toolsets(ToolProvider):
         if isinstance(answer, WorkerError):
             return make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
         result = read_result(answer, files)
+        result = await self.plugins.sessions.end(caller, tool, answer, result)
         result = await add_render_plan(  # with the files that it left
             self._runs.workspaces, caller, tool, arguments, result, result.structured
         )  # fmt: skip

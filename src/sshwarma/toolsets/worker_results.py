@@ -52,7 +52,7 @@ def _read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
         raise Invalid(f"{about} cannot be used: a name is not printable.")
     if problem := find_schema_problem(schema):
         raise Invalid(f"{about} cannot be used: {problem}.")
-    title, text = _read_text(listed.get("title")), _read_text(listed.get("description"))
+    title, text = read_text(listed.get("title")), read_text(listed.get("description"))
     meta = listed.get("_meta")
     confirms = meta.get("requires_confirmation") if isinstance(meta, dict) else None
     if entry.requires_confirmation is not None:
@@ -66,7 +66,7 @@ def _read_info(bundle: Bundle, listed: Mapping[str, Any]) -> ToolInfo:
     )
 
 
-def _read_text(value: object) -> str:
+def read_text(value: object) -> str:
     """Return a text that a worker says, as a manifest may have it."""
     text = value if isinstance(value, str) else ""
     return escape_lines(text)[:MAX_DESCRIPTION_CHARACTERS]

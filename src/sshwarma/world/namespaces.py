@@ -205,8 +205,10 @@ def check_namespace_name(name: str) -> list[str]:
     return [names.check_name(part, "namespace") for part in parts]
 
 
-def create_namespace(tx: Change, name: str, created_by: str, description: str = "") -> Thing:
+def create_namespace(tx: Change, name: str, created_by: str | None, description: str = "") -> Thing:
     """Create a namespace and missing ancestors; replace those whose parent is gone.
+
+    `created_by` is None for what the server's machine brings.
 
     Raises:
         Invalid: if the name is not valid.

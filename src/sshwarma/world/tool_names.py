@@ -13,6 +13,9 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_MCP_TOOL_NAME_CHARACTERS, MAX_MODEL_TOOL_NAME_CHARACTERS
 
+PLUGIN_NAME_KEY: Final = "plugin_name"
+"""Key of the metadata of a tool of a plugin: its name by `plugin_tool_name`."""
+
 BARE_PREFIXES: Final = ("project_memory_", "session_memory_")
 
 _BARE: Final = re.compile(rf"memory:((?:{'|'.join(BARE_PREFIXES)})[a-z_]+)")
@@ -44,6 +47,11 @@ def mcp_tool_name(canonical: str) -> str:
         return bare[1]
     name = _NOT_FOR_MCP.sub("_", canonical.replace(":", "."))
     return _cut_name(name, canonical, MAX_MCP_TOOL_NAME_CHARACTERS)
+
+
+def plugin_tool_name(canonical: str) -> str:
+    """Return the name that a plugin gives a tool: `moltbook:post` as `moltbook_post`."""
+    return canonical.replace(":", "_", 1)
 
 
 def make_stored_names(kind: str, canonical: str | None) -> dict[str, str | None]:

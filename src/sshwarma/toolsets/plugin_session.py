@@ -1,0 +1,161 @@
+"""The session data of calls of plugins: memory, and the pinned project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_PLUGIN_MEMORY_BYTES
+from sshwarma.common.messages import with_limit
+from sshwarma.common.shorten import shorten_text
+from sshwarma.common.units import MIB
+from sshwarma.terminal.escape import escape_lines
+from sshwarma.tools.provider import ToolResult
+from sshwarma.toolsets.plugin_records import SESSION_KEY
+from sshwarma.toolsets.worker_process import WorkerAnswer
+from sshwarma.world import memory, things
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, Unavailable, WorldError, too_long_error
+from sshwarma.world.projects import ProjectPaths
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+from sshwarma.world.tool_names import PLUGIN_NAME_KEY
+from sshwarma.world.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryChanges:
+    """What a call has changed of the session memory.
+
+    Attributes:
+        values: new ones, by their keys.
+        deleted: keys that are gone.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has changed."""
+        return not (self.values or self.deleted)
+
+
+class RoomSessions:
+    """The session data of calls of plugins, by the room in which they are made."""
+
+    def __init__(self, world: World) -> None:
+        """Use the memories of a world, without projects."""
+        self._world = world
+        self.projects: ProjectPaths | None = None
+        self.show_tracebacks = False
+
+    async def begin(self, caller: Caller, tool: Thing) -> dict[str, Any]:
+        """Return the parameters that only calls of plugins get; none for others.
+
+        The pinned project is in them alone: no row and no log has it.
+
+        Raises:
+            Unavailable: if the session memory is too large to be given to a tool.
+        """
+        if PLUGIN_NAME_KEY not in tool.metadata:
+            return {}
+        memory_values: dict[str, str] = {}
+        if tool.metadata.get(SESSION_KEY):
+            room_id = caller.room_id
+            memory_values = await self._world.store.read(lambda conn: _read_values(conn, room_id))
+        pinned = None if self.projects is None else self.projects.pinned_project
+        return {
+            "session": {
+                "memory": memory_values,
+                "pinned_project": pinned,
+                "show_tracebacks": self.show_tracebacks,
+            }
+        }
+
+    async def end(
+        self, caller: Caller, tool: Thing, answer: WorkerAnswer, result: ToolResult
+    ) -> ToolResult:
+        """Store what a call has changed of the session memory; return its result.
+
+        It is an error if that cannot be stored: what it says that it wrote is not there.
+        """
+        if not tool.metadata.get(SESSION_KEY):
+            return result
+        try:
+            changes = read_changes(answer)
+            if not changes.is_empty:
+                await _store_changes(caller, tool, changes)
+        except WorldError as error:
+            reason = error.text_for(caller.reader)
+            note = f"Its changes of the session memory were not stored: {reason}"
+            return replace(result, text=f"{result.text}\n{note}".lstrip(), is_error=True)
+        return result
+
+
+def _read_values(conn: Connection, room_id: str) -> dict[str, str]:
+    """Return the session memory of a room.
+
+    Raises:
+        Unavailable: if it is too large to be given to a tool.
+    """
+    container = memory.find_session_container(conn, room_id)
+    if container is None:
+        return {}
+    entries = memory.list_keys(conn, container.id).entries
+    if sum(entry.size for entry in entries) > MAX_PLUGIN_MEMORY_BYTES:
+        limit = f"{MAX_PLUGIN_MEMORY_BYTES // MIB} MiB"
+        raise Unavailable(
+            f"{with_limit('The session memory of this room is too large for a plugin', limit)}.",
+            hint="Delete values that nobody needs.",
+        )
+    return {one.name: one.content or "" for one in things.read_children(conn, container.id, "data")}
+
+
+async def _store_changes(caller: Caller, tool: Thing, changes: MemoryChanges) -> None:
+    """Store changes of the session memory, all in one transaction.
+
+    Raises:
+        Invalid: if a key cannot be one, or a value is too long.
+        Conflict: if there are too many keys.
+        RateLimited: if the caller has stored too much text.
+    """
+    for key, value in changes.values.items():
+        memory.check_key(key)
+        size = len(value.encode())
+        if size > caller.limits.thing_bytes:
+            raise too_long_error(f"the value of {key}", size, caller.limits.thing_bytes, "bytes")
+    caller.charge_text_volume(sum(len(value.encode()) for value in changes.values.values()))
+    room_id, author_id = caller.room_id, caller.agent.id
+
+    def work(tx: Change) -> None:
+        scope_id = memory.get_or_create_session_container(tx, room_id).id
+        for key in changes.deleted:
+            memory.delete_value(tx, scope_id, key, author_id=author_id, room_id=room_id)
+        for key, value in changes.values.items():
+            memory.write_value(tx, scope_id, key, value, author_id=author_id, room_id=room_id)
+
+    await caller.with_verb("run", tool.label).change(work)
+
+
+def read_changes(answer: WorkerAnswer) -> MemoryChanges:
+    """Return what a worker says that a call has changed; it may say anything.
+
+    Raises:
+        Invalid: if a key or a value is not text.
+    """
+    meta = answer.result.get("_meta")
+    said = meta.get("memory") if isinstance(meta, dict) else None
+    if not isinstance(said, dict):
+        return MemoryChanges()
+    if "problem" in said:
+        raise Invalid(f"{escape_lines(shorten_text(str(said['problem']))).rstrip('.')}.")
+    values, deleted = said.get("set"), said.get("delete")
+    if not isinstance(values, dict) or not isinstance(deleted, list):
+        raise Invalid("They are not valid.")
+    if not all(isinstance(one, str) for one in (*values.values(), *deleted)):
+        raise Invalid("A value is not text.")
+    return MemoryChanges(values, tuple(deleted))
