@@ -64,6 +64,9 @@ REFUSALS = """
 /toolset disable nothing
 /toolset uninstall nothing
 /toolset link /nowhere
+/plugins reload
+/plugins list now
+/tools info now
 /toolset link kit
 /allow
 /deny 3

@@ -31,6 +31,7 @@ NEEDS = {
     "/toolset enable kit": ("admin right on this server", "Ask alice"),
     "/toolset disable kit": ("admin right on this server", "Ask alice"),
     "/toolset uninstall kit": ("admin right on this server", "Ask alice"),
+    "/plugins reload": ("admin right on this server", "Ask alice"),
     "/toolset link /kit": ("own right on this server", "Ask alice"),
     "/mem project set a = x": ("create right on this server", "Ask alice"),
     "/mem project delete a": ("create right on this server", "Ask alice"),

@@ -206,6 +206,7 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | To
 
     def read(conn: Connection) -> tuple[Thing, list[records.StoredFile], list[overrides.Override]]:
         space = records.find_toolset(conn, name)
+        records.check_no_plugin(space)
         decided = records.read_decisions(conn, space)
         return space, records.read_files(conn, space.label), decided
 
@@ -280,6 +281,7 @@ async def uninstall_toolset(
     """
     _check_direct(caller)
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
+    records.check_no_plugin(space)
     read = caller.world.store.read
     tools = await read(lambda conn: things.read_children(conn, space.id, "tool"))
     named = join_with_rest([tool.name for tool in tools], MAX_NAMED_FILES)

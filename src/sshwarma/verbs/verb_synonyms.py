@@ -37,7 +37,7 @@ _LINES: Final = {
     "/who": "names users online people players finger",
     "/examine @bob": "whois profile",
     "/look": "ql glance see",
-    "/inv": "inventory-list bag tools items equipment score",
+    "/inv": "inventory-list bag items equipment score",
     "/history": "scrollback backlog recall-log last logs",
     "/put NAME = TEXT": "write touch upload paste save",
     "/drop room NAME": "delete del rm remove destroy recycle",
