@@ -1,4 +1,4 @@
-"""Cost of the memory of a project over MCP, beside the smallest verb in the same run.
+"""Cost of the memory of a project over MCP, beside the smallest verb.
 
     python -m benchmarks.memory
 
@@ -94,7 +94,7 @@ async def measure(keys: int) -> dict[str, float]:
 
 
 async def delay() -> tuple[float, float]:
-    """Return the longest call of the smallest verb in ms, alone and beside an endless search."""
+    """Return the longest look in ms, alone and beside a search without end."""
     with tempfile.TemporaryDirectory() as home:
         token = await fill(Path(home) / "world.db", 1, 1)
         async with (
