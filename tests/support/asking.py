@@ -15,7 +15,9 @@ from sshwarma.world import (
     equipment,
     input_history,
     login_keys,
+    memory,
     private_messages,
+    projects,
     rooms,
     rows,
     things,
@@ -103,6 +105,11 @@ async def keep_secrets(world: World) -> Asking:
         login_keys.add_key(tx, carol.id, "SHA256:x", f"ssh-ed25519 {SECRET}", SECRET)
         tokens.issue_token(tx, carol.id, SECRET, None, None)
         equipment.equip_things(tx, carol.id, [things.get_live_thing(tx.conn, "tool_look")])
+        project = projects.get_or_create_project(
+            tx, f"/srv/{SECRET}", owner_id=carol.id, created_by=carol.id
+        )
+        for value in (SECRET, f"{SECRET} again"):
+            memory.write_value(tx, project.id, SECRET, value, author_id=carol.id)
         return {"den": den, "vault": vault}
 
     made = await world.change(fill)

@@ -168,6 +168,9 @@ def test_an_owner_lets_others_use_a_project(
     assert alice.json(f"mem project members {at}")["members"] == {alice.name: "owner"}
     assert bob.run(f"mem project get k --project {tmp_path}").status == 1
     assert str(tmp_path) not in [one["path"] for one in bob.json("mem projects")["projects"]]
+    query = f"sql SELECT key, value FROM project_memory WHERE project = '{tmp_path}'"
+    assert alice.json(f"{query} --room {room}")["rows"] == [["k", "of alice"]]
+    assert bob.json(query)["rows"] == []
     refused = bob.run(f"mem project member {bob.name} owner --project {tmp_path}")
     assert refused.status == 1
     assert alice.run(f"mem project member {bob.name} member {at}").status == 0

@@ -25,6 +25,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 
 PROJECT_OWNER_RIGHT = DataRight(Right.ADMIN, "for a project that is not yours")
 
@@ -69,21 +70,37 @@ def draw_project_list(result: ProjectList) -> Block:
 async def list_projects(caller: Caller) -> ProjectList:
     """List the projects whose memory you may use."""
     of_room = (await find_memory(caller)).project
+    found = await find_readable_projects(caller)
+
+    def count(conn: Connection) -> tuple[ProjectItem, ...]:
+        return tuple(
+            ProjectItem(project.name, memory.list_keys(conn, project.id, limit=0).total, role)
+            for project, role in found
+        )
+
+    return ProjectList(of_room.path if of_room else "", await caller.world.store.read(count))
+
+
+async def find_readable_projects(caller: Caller) -> list[tuple[Thing, str]]:
+    """Return the projects that the caller may read, with its role in each.
+
+    What a tool returns is shown in the room: it reads only the project of the room.
+    """
+    of_room = (await find_memory(caller)).project
     path, now = of_room.path if of_room else "", now_ms()
 
-    def read(conn: Connection) -> tuple[ProjectItem, ...]:
+    def read(conn: Connection) -> list[tuple[Thing, str]]:
         members = read_all_members(conn)
-        items = []
+        found = []
         for project in projects.read_projects(conn):
             member = members.get(project.id, {}).get(caller.agent.id)
             rights = compute_rights(caller.agent, "private", member, now)
-            if project.name == path or Right.ENTER in rights:
-                role = (member.role or "") if member else ""
-                total = memory.list_keys(conn, project.id, limit=0).total
-                items.append(ProjectItem(project.name, total, role))
-        return tuple(items)
+            is_member = Right.ENTER in rights and not caller.is_shown_in_room
+            if project.name == path or is_member:
+                found.append((project, (member.role or "") if member else ""))
+        return found
 
-    return ProjectList(path, await caller.world.store.read(read))
+    return await caller.world.store.read(read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text
+from sshwarma.verbs.mem_project_members import find_readable_projects
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view, view_for_reader
 from sshwarma.world import reports
@@ -255,8 +256,8 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     """Query the database with one SELECT.
 
     The query reads what you may see: rooms you may enter, your private conversations, your own
-    bag, and no secrets. At most {MAX_REPORT_ROWS} rows are shown. A query times out after
-    {REPORT_TIMEOUT_SECONDS}.
+    bag, the memory of your projects, and no secrets. At most {MAX_REPORT_ROWS} rows are shown. A
+    query times out after {REPORT_TIMEOUT_SECONDS}.
 
     For people:
         /schema lists the tables, and /schema tool_calls the columns of one. /help reports has more.
@@ -270,7 +271,9 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
     rooms = [readable.id for readable in await caller.readable_rooms()]
     private_logs = await caller.readable_private_logs()
     admin = await caller.may_administer()
-    scope = reports.ReportScope(caller.agent.id, (*rooms, *private_logs), admin)
+    project_ids = tuple(project.id for project, _ in await find_readable_projects(caller))
+    logs = (*rooms, *private_logs)
+    scope = reports.ReportScope(caller.agent.id, logs, admin, project_ids)
     try:
         answer = await world.reports.run_query(text, scope)
     except WorldError as error:

@@ -120,7 +120,7 @@ _COLUMN_REPLACEMENTS: Final = {
 }
 
 PUBLIC_CONTAINERS: Final = (
-    *BUILTIN_NAMESPACES, "mcps", "toolsets", "skills", "projects", DEFAULTS_ID,
+    *BUILTIN_NAMESPACES, "mcps", "toolsets", "skills", DEFAULTS_ID,
 )  # fmt: skip
 """Containers of the world that are open to everybody."""
 
@@ -200,7 +200,7 @@ class RestrictedDatabase:
 
         fill("logs", question["logs"])
         fill("contexts", [*question["logs"], question["agent"], DEFAULTS_ID])
-        fill("bags", list(PUBLIC_CONTAINERS))
+        fill("bags", [*PUBLIC_CONTAINERS, *question["projects"]])
         database.execute(_FILL_VISIBLE_THINGS)
 
     def _build_views(self) -> None:

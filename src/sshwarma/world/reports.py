@@ -64,14 +64,16 @@ CellValue = None | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class ReportScope:
-    """The asker: ids of the logs they may read, and whether they have admin rights.
+    """The asker: ids of what they may read, and whether they have admin rights.
 
-    Logs are rooms and private conversations. Nobody sees secrets.
+    Logs are rooms and private conversations; projects are those whose memory they may read. Nobody
+    sees secrets.
     """
 
     agent_id: str
     log_ids: tuple[str, ...]
     is_admin: bool = False
+    project_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ class Reports:
                         "agent": scope.agent_id,
                         "logs": scope.log_ids,
                         "admin": scope.is_admin,
+                        "projects": scope.project_ids,
                         "rows": MAX_REPORT_ROWS,
                         "cell": MAX_REPORT_CELL_CHARACTERS,
                         "size": MAX_REPORT_CHARACTERS,
