@@ -57,7 +57,7 @@ CREATE TABLE tool_overrides (
 	name_override TEXT,
 	description_override TEXT,
 	requires_confirmation INTEGER,
-	enabled INTEGER,
+	enabled INTEGER, leave_out TEXT,
 	CONSTRAINT pk_tool_overrides PRIMARY KEY (id),
 	CONSTRAINT uq_tool_overrides_toolset_id_tool_id UNIQUE (toolset_id, tool_id)
 );
@@ -549,7 +549,7 @@ CREATE TABLE memory_versions (
 	CONSTRAINT fk_memory_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
 );
 
-INSERT INTO "alembic_version" VALUES('0018');
+INSERT INTO "alembic_version" VALUES('0019');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

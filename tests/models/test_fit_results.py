@@ -83,7 +83,7 @@ async def test_every_request_of_a_turn_fits_the_context(
         assert "Look everywhere. " * 199 in request.conversation[-1].text
     for done in house.backend.asked[-1].completed_calls:
         shown = done.text.index("…")
-        assert f"({30_000 - shown:,} more characters: global__expand {{" in done.text
+        assert f"({30_000 - shown:,} more characters of 30,000: global__expand {{" in done.text
 
 
 def make_steps(*lengths: list[int]) -> tuple[TurnStep, ...]:
@@ -112,14 +112,16 @@ def test_results_are_cut_rarely_and_the_mark_counts_what_the_tool_returned() -> 
     assert sent[6] == ["word " * 1_000] * 7  # they fit
     changes = sum(later[: len(former)] != former for former, later in pairwise(sent))
     assert 1 <= changes <= 8
-    assert sent[-1][0].endswith(f"… ({5_000 - sent[-1][0].index('…'):,} more characters in row 0)")
+    assert sent[-1][0].endswith(
+        f"… ({5_000 - sent[-1][0].index('…'):,} more characters of 5,000 in row 0)"
+    )
 
 
 def test_remainder_is_that_of_the_row() -> None:
     done = CompletedCall(ToolCall("a", "t", {}), "x" * 60_000, False, 6, 90_000)
     (text,) = fit(ResultFitter(), (TurnStep("", (done,)),), 300)
     shown = text.index("…")
-    assert f"({90_000 - shown:,} more characters in row 6)" in text
+    assert f"({90_000 - shown:,} more characters of 90,000 in row 6)" in text
 
 
 @given(

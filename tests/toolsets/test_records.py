@@ -23,6 +23,8 @@ from sshwarma.toolsets.stored_keys import ZIP, Source
 from sshwarma.world import overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.leave_out import read_retention_by_name
+from sshwarma.world.namespace_fields import set_namespace_field
 from sshwarma.world.overrides import Override
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
@@ -46,11 +48,12 @@ class Kit:
         *entries: dict[str, Any],
         server: dict[str, Any] | None = None,
         pages: tuple[str, ...] = (),
+        said: dict[str, Any] | None = None,
     ) -> None:
-        """Install a version with these `tool_overrides`."""
+        """Install a version with these `tool_overrides`; `said` is of its tool."""
         fields = {
             "manifest_version": "1", "id": "kit", "name": "Kit", "version": "1",
-            "tools": [{"id": "cut", "entrypoint": "tools.kit:cut"}],
+            "tools": [{"id": "cut", "entrypoint": "tools.kit:cut", **(said or {})}],
             "tool_overrides": list(entries),
             "mcp_servers": [] if server is None else [{"id": "n9", "command": "x", **server}],
         }  # fmt: skip
@@ -119,6 +122,30 @@ async def test_decisions_of_people_stay_at_an_upgrade(kit: Kit) -> None:
     )  # fmt: skip
     decided = Override("kit:cut", True, "Trim", None, True, "frame", {"port": 80})
     assert await kit.stored() == decided
+
+
+async def test_manifest_says_what_models_are_left_out_and_people_decide_otherwise(
+    kit: Kit,
+) -> None:
+    async def read() -> str:
+        retention = await kit.world.store.read(lambda c: read_retention_by_name(c, "kit:cut"))
+        return str(retention)
+
+    await kit.install(said={"leave_out": "SHORT 40", "leave_out_per_action": {"drop": "OMIT"}})
+    assert await read() == "SHORT 40; drop: OMIT"
+    await kit.install(said={"leave_out": "PARAMS_ONLY"})
+    assert await read() == "PARAMS_ONLY"
+
+    def decide(tx: Change) -> None:
+        tool = things.find_by_qualified_name(tx.conn, "kit:cut")
+        assert tool is not None
+        set_namespace_field(tx, tool, "leave_out", "KEEP")
+
+    await kit.world.change(decide)
+    await kit.install(said={"leave_out": "OMIT"})
+    assert await read() == "KEEP"
+    await kit.install()
+    assert await read() == "KEEP"
 
 
 async def test_decisions_stay_if_the_manifest_before_cannot_be_read(kit: Kit) -> None:

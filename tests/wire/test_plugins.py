@@ -201,6 +201,9 @@ def test_plugin_says_who_is_asked_and_what_stays_in_the_context(house: Server, a
         kept = json.loads(conn.execute(query).fetchone()[0])
     assert kept["leave_out"] == "OMIT"
     assert kept["leave_out_per_action"] == {"get": "KEEP", "set": ["SHORT", 80]}
+    assert ann.json("examine moltbook:kept")["leave_out"] == {
+        "policy": "OMIT", "per_action": {"get": "KEEP", "set": "SHORT 80"}, "decided": False,
+    }  # fmt: skip
 
 
 @covers("tools info", "plugins list")

@@ -62,7 +62,7 @@ TABLES = {
     "tool_calls": "id chat_id message_id tool_id args result render_plan status error started_at "
                   "finished_at pre_manifest_id post_manifest_id",
     "tool_overrides": "id toolset_id tool_id renderer renderer_config name_override "
-                      "description_override requires_confirmation enabled",
+                      "description_override requires_confirmation enabled leave_out",
     "toolset_files": "toolset_id path kind sha256 size stored_path",
     "things": "id parent_id kind name qualified_name description content uri metadata available "
               "created_at updated_at deleted_at",

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, drop_turns, rows, turns
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.leave_out import ToolRetention, read_declared
 from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -23,8 +24,9 @@ from sshwarma.world.turns import Turn
 from sshwarma.world.world import World
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import compact_log
+from sshwarma.wrap.cut_marks import cut_text
 from sshwarma.wrap.tokens import estimate_tokens
-from sshwarma.wrap.transcript import RetentionPolicy, Transcript, cut_text
+from sshwarma.wrap.transcript import Transcript
 
 
 class Log:
@@ -178,7 +180,7 @@ async def test_rows_after_the_question_are_left_out(log: Log) -> None:
     assert await log.seen(5, before=5) == "aa-b"
 
 
-def teller(**policies: RetentionPolicy) -> Transcript:
+def teller(**policies: ToolRetention) -> Transcript:
     return Transcript("model", AgentDirectory(), policies)
 
 
@@ -192,8 +194,11 @@ def row(seq: int, content: str, kind: str = "chat", turn: str | None = None, too
     [
         ({"leave_out": "KEEP"}, ["called", "x" * 3000]),
         ({"leave_out": "SHORT", "short_amount": 10}, ["called", "x" * 10 + "… (2,990 more"]),
-        ({}, ["called", "x" * 600 + "… (2,400 more characters in row 2)"]),
-        ({"leave_out": "PARAMS_ONLY"}, ["called", "returned to (gone)] 3000 characters: row 2"]),
+        ({}, ["called", "x" * 600 + "… (2,400 more characters of 3,000 in row 2)"]),
+        (
+            {"leave_out": "PARAMS_ONLY"},
+            ["called", "returned to (gone)] (3,000 characters left out in row 2)"],
+        ),
         ({"leave_out": "OMIT"}, []),
     ],
 )
@@ -201,7 +206,7 @@ def test_retention_policy_of_a_tool_trims_its_results(
     leave: dict[str, object], expected: list[str]
 ) -> None:
     called = [row(1, "{}", "tool.call", tool="t"), row(2, "x" * 3000, "tool.result", tool="t")]
-    entries = teller(t=RetentionPolicy.from_metadata(leave)).render_rows(called)
+    entries = teller(t=read_declared(leave)).render_rows(called)
     assert len(entries) == len(expected)
     for entry, words in zip(entries, expected, strict=True):
         assert words in entry.message.text
@@ -210,11 +215,11 @@ def test_retention_policy_of_a_tool_trims_its_results(
 @given(st.text(max_size=300), st.integers(0, 50))
 def test_text_is_cut_between_characters_with_an_expand_hint(text: str, most: int) -> None:
     cut = cut_text(text, most, 7, TOOL_CALLER)
-    call = json.dumps({"row": 7, "start": most})
+    call = json.dumps({"row": 7, "start": most} if most else {"row": 7})
     if cut != text:
         kept, _, mark = cut.rpartition("… (")
         assert kept == text[:most]
-        assert mark == f"{len(text) - most:,} more characters: expand {call})"
+        assert mark == f"{len(text) - most:,} more characters of {len(text):,}: expand {call})"
 
 
 logs = st.lists(
@@ -287,9 +292,9 @@ def test_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     made = [row(1, "question", turn="a")] + [
         row(n, "y" * 4_000, "tool.result", "a", "t") for n in range(2, 30)
     ]
-    fitted = compact_log(made, teller(t=RetentionPolicy("KEEP", 5_000)), 2_000)
+    fitted = compact_log(made, teller(t=read_declared({"leave_out": "KEEP"})), 2_000)
     assert len(fitted.lines) == len(made)
-    assert all("more characters in row" in line.text for line in fitted.lines[1:])
+    assert all(" in row " in line.text for line in fitted.lines[1:])
     assert not fitted.cut_turn_ids
 
 

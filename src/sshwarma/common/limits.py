@@ -840,9 +840,9 @@ MAX_CONTEXT_RESULT_CHARACTERS: Final = 600
 """Characters of a tool's result of an earlier turn, in a context. The model has used it already,
 and can read it again."""
 
-MAX_KEPT_RESULT_CHARACTERS: Final = 5_000
-"""Characters of a result that a tool's policy keeps in later contexts: each is paid for with every
-request."""
+MAX_RETENTION_ACTIONS: Final = 100
+"""Actions of a tool with a policy of their own for what later contexts leave out: more than a tool
+has. All are read with each context."""
 
 # Tools
 

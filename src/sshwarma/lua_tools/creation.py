@@ -86,10 +86,11 @@ def copy_tools(tx: Change, from_id: str, to: Thing, by: str) -> None:
             by=by,
         )
         override = overrides.read_tool_override(tx.conn, tool)
-        if (override.enabled, override.description) != (None, None):
-            overrides.set_override(
-                tx, new_tool, enabled=override.enabled, description=override.description
-            )
+        decided = {
+            name: getattr(override, name) for name in ("enabled", "description", "leave_out")
+        }
+        if any(value is not None for value in decided.values()):
+            overrides.set_override(tx, new_tool, **decided)
         state, priority = states.get(tool.id, ("neutral", 0.0))
         if state == "on":
             on[priority].append(new_tool)

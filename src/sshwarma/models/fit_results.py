@@ -10,8 +10,8 @@ from sshwarma.models.backend import CompletedCall, StepRequest, TurnStep
 from sshwarma.models.offered_tools import make_model_reader
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.world.reader import Reader
+from sshwarma.wrap.cut_marks import cut_text
 from sshwarma.wrap.tokens import count_fitting_characters, estimate_tokens
-from sshwarma.wrap.transcript import cut_text
 
 CUT_TO_FRACTION: Final = 0.5
 """Fraction of the free tokens that results are cut to. A cut changes what the provider has in its

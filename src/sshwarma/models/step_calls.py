@@ -18,7 +18,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.mentions import write_names_plainly
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
-from sshwarma.wrap.transcript import cut_text
+from sshwarma.wrap.cut_marks import cut_text
 
 MAX_CHECKED_NAMES: Final = 10 * MAX_CALLS_PER_STEP
 """Names of tools that are looked up in one step: far more than a step calls."""

@@ -52,7 +52,7 @@ class StepRequestBuilder:
             steps=steps,
             system=context.system,
             conversation=tuple(
-                _to_message(line, ends_log=number == context.stable_messages)
+                to_message(line, ends_log=number == context.stable_messages)
                 for number, line in enumerate(context.messages, 1)
             ),
         )
@@ -68,7 +68,8 @@ class StepRequestBuilder:
         return sorted(by_name, key=lambda item: self._tool_order[item.thing.id])
 
 
-def _to_message(line: ContextMessage, *, ends_log: bool) -> Message:
+def to_message(line: ContextMessage, *, ends_log: bool = False) -> Message:
+    """Return a message of a context as one of a request."""
     return Message(
         line.role,
         line.text,

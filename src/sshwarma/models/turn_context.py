@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS
 from sshwarma.models.backend import Backend, OfferedTool
@@ -44,6 +44,8 @@ async def compose_turn_context(
     backend: Backend | None,
     asked: AskedText,
     budget: int | None = None,
+    *,
+    preview_tokens: int | None = None,
 ) -> TurnContext:
     """Compose what a model is sent for a question.
 
@@ -53,6 +55,7 @@ async def compose_turn_context(
         backend: who answers; None if nobody does now.
         asked: the question.
         budget: tokens of the context (default: the model's context window).
+        preview_tokens: as of `ContextComposer.compose`.
 
     Raises:
         LuaError: if it cannot be composed.
@@ -64,6 +67,7 @@ async def compose_turn_context(
         reader = ContextReader(backend.provider_kind, profile.name, backend.output_tokens)
         result_tokens = backend.result_tokens
     budget = budget_of_model if budget is None else budget
+    result_tokens = budget // 2 if result_tokens is None else min(result_tokens, budget // 2)
     load = await caller.world.loadout(caller.room_id, caller.agent.id)
     by_name = sorted(load.usable_tools, key=lambda item: item.thing.label)
     rights = caller.rights_in(await caller.room(), now_ms())
@@ -75,7 +79,7 @@ async def compose_turn_context(
         asked.before,
         tools=summarize_tools(offers),
         budget=budget,
-        result_tokens=budget // 2 if result_tokens is None else min(result_tokens, budget // 2),
-        reader=reader,
+        reader=replace(reader, result_tokens=result_tokens),
+        preview_tokens=preview_tokens,
     )
     return TurnContext(context, offers, profile, budget)

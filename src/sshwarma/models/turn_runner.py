@@ -96,18 +96,23 @@ class TurnRunner:
         """Return the last request that a model was sent in a room, if still known."""
         return self._deps.sent_requests.find_last(room_id, agent_id)
 
-    async def preview_context(self, caller: Caller, asked: AskedText) -> TurnContext:
+    async def preview_context(
+        self, caller: Caller, asked: AskedText, *, preview_tokens: int | None = None
+    ) -> TurnContext:
         """Compose the context that a model would be sent for a question.
 
         Args:
             caller: the model, in its room.
             asked: the question.
+            preview_tokens: as of `ContextComposer.compose`.
 
         Raises:
             LuaError: if it cannot be composed.
         """
         backend = self._backends[caller.agent.id] if self.can_answer(caller.agent) else None
-        return await compose_turn_context(self._deps.composer, caller, backend, asked)
+        return await compose_turn_context(
+            self._deps.composer, caller, backend, asked, preview_tokens=preview_tokens
+        )
 
     async def preview_request(
         self, caller: Caller, context: ModelContext, asker: str, text: str

@@ -22,6 +22,7 @@ from pydantic import (
 from sshwarma.common.limits import (
     MAX_COMMAND_WORDS,
     MAX_DESCRIPTION_CHARACTERS,
+    MAX_RETENTION_ACTIONS,
     MAX_SERVER_VALUE_CHARACTERS,
     MAX_SERVER_VARIABLES,
     MAX_TITLE_CHARACTERS,
@@ -36,6 +37,7 @@ from sshwarma.common.validation_text import format_given
 from sshwarma.settings.section import NAME_PATTERN, NAME_RULE
 from sshwarma.toolsets.renderers import RendererName
 from sshwarma.workspaces.paths import find_unsafe_character
+from sshwarma.world.leave_out import SHORT_HINT, check_action, parse_policy
 
 MANIFEST_VERSION: Final = "1"
 
@@ -130,6 +132,20 @@ def _check_command(command: str) -> str:
     return command
 
 
+def _check_policy(text: str) -> str:
+    try:
+        parse_policy(text)
+    except ValueError as error:
+        raise ValueError(f"{error} ({SHORT_HINT.rstrip('.')})") from None
+    return text
+
+
+def _check_actions(policies: dict[str, str]) -> dict[str, str]:
+    for name in policies:
+        check_action(name)
+    return policies
+
+
 def _check_pins(pins: tuple[str, ...]) -> tuple[str, ...]:
     seen: set[str] = set()
     for pin in pins:
@@ -157,6 +173,9 @@ Description: TypeAlias = Annotated[str, Field(max_length=MAX_DESCRIPTION_CHARACT
 Pin: TypeAlias = Annotated[
     str, AfterValidator(_match(_PIN_PATTERN, "must be exact, such as humanize==4.15.0"))
 ]
+PolicyText: TypeAlias = Annotated[str, Field(max_length=64), AfterValidator(_check_policy)]
+"""What models read of a tool's calls once their turn is over, such as `SHORT 500`."""
+
 ServerValue: TypeAlias = Annotated[str, Field(max_length=MAX_SERVER_VALUE_CHARACTERS)]
 
 
@@ -168,6 +187,7 @@ class ToolEntry(_ManifestPart):
     """A tool; its function says what the manifest leaves out.
 
     `renderer` is the older form of a renderer in `tool_overrides`, with its name as `type`.
+    `leave_out_per_action` has the policies of calls by their argument `action`.
     """
 
     id: ToolId
@@ -183,6 +203,15 @@ class ToolEntry(_ManifestPart):
     input_schema: dict[str, Any] | None = None
     requires_confirmation: bool | None = None
     renderer: dict[str, Any] | None = None
+    leave_out: PolicyText | None = None
+    leave_out_per_action: (
+        Annotated[
+            dict[str, PolicyText],
+            Field(max_length=MAX_RETENTION_ACTIONS),
+            AfterValidator(_check_actions),
+        ]
+        | None
+    ) = None
 
 
 class ToolOverride(_ManifestPart):

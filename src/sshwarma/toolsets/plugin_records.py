@@ -38,14 +38,11 @@ from sshwarma.world.tool_names import PLUGIN_NAME_KEY, plugin_tool_name
 SESSION_KEY: Final = "takes_session"
 """Key of the metadata of a tool of a plugin: whether it gets the session memory."""
 
-_DECIDED_KEYS: Final = ("keywords", "required_states", "leave_out", "short_amount")
+_DECIDED_KEYS: Final = ("keywords", "required_states")
 """Keys of the metadata of a tool that people set: what they decided stays."""
 
 _OWN_TREE_KEY: Final = "own_tree"
 """Key of the metadata of a toolset of plugins: the hash of their own files."""
-
-_DECLARED_KEY: Final = "declared"
-"""Key of the metadata of a tool of a plugin: what its module says of results in the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +212,7 @@ def _describe(files: PluginFiles, plugin: Plugin) -> dict[str, Any]:
 def _store_tool(tx: Change, space: Thing, tool: PluginTool, known: Thing | None) -> None:
     label = f"{space.label}:{tool.name}"
     before: Mapping[str, Any] = known.metadata if known is not None else {}
-    declared = before.get(_DECLARED_KEY) or {}
-    decided = {
-        key: before[key]
-        for key in _DECIDED_KEYS
-        if key in before and before[key] != declared.get(key)
-    }
+    decided = {key: before[key] for key in _DECIDED_KEYS if key in before}
     metadata = {
         PROVIDER_KEY: TOOLSET_PROVIDER,
         PLUGIN_NAME_KEY: plugin_tool_name(label),
@@ -235,7 +227,6 @@ def _store_tool(tx: Change, space: Thing, tool: PluginTool, known: Thing | None)
         "manifest_schema": None,
         TREE_KEY: space.metadata[TREE_KEY],
         overrides.CONFIRM_KEY: tool.confirms,
-        _DECLARED_KEY: tool.retention,
         **tool.retention,
         **decided,
     }

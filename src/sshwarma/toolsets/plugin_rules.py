@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.common.limits import (
-    MAX_KEPT_RESULT_CHARACTERS,
     MAX_PLUGIN_ACTIONS,
+    MAX_RESULT_CHARACTERS,
     MAX_TITLE_CHARACTERS,
     MAX_TOOLSET_TOOLS,
     TOOLSET_IMPORT_SECONDS,
@@ -27,7 +27,7 @@ from sshwarma.toolsets.plugin_folder import PluginError, PluginFiles
 from sshwarma.toolsets.worker_process import ToolsetCode, WorkerError, Workers, no_sandbox_error
 from sshwarma.toolsets.worker_results import read_text
 from sshwarma.world.builtin_containers import is_builtin_namespace
-from sshwarma.world.namespace_fields import RETENTION_MODES
+from sshwarma.world.leave_out import RETENTION_MODES
 from sshwarma.world.tool_names import mcp_tool_name, model_tool_name, plugin_tool_name
 
 SERVER_USER: Final = SandboxUser("plugins")
@@ -272,11 +272,11 @@ def _check_mode(place: str, what: str, value: object) -> str:
 
 def _check_amount(place: str, what: str, value: object) -> int:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(value, int) and is_number and 1 <= value <= MAX_KEPT_RESULT_CHARACTERS:
+    if isinstance(value, int) and is_number and 1 <= value <= MAX_RESULT_CHARACTERS:
         return value
     got = shorten_name(repr(value))
     raise PluginError(
-        f"{place}: {what} must be a number of characters from 1 to {MAX_KEPT_RESULT_CHARACTERS}"
+        f"{place}: {what} must be a number of characters from 1 to {MAX_RESULT_CHARACTERS}"
         f" (got {got})."
     )
 

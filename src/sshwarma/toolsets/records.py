@@ -14,7 +14,7 @@ from sqlalchemy import Connection, delete, insert, select
 from sshwarma.common.times import format_iso
 from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.toolsets.bundle import Bundle, BundleFile
-from sshwarma.toolsets.manifest import ToolsetManifest
+from sshwarma.toolsets.manifest import ToolEntry, ToolsetManifest
 from sshwarma.toolsets.manifest_errors import naming_place
 from sshwarma.toolsets.manifest_reading import EffectiveOverride, list_overrides
 from sshwarma.toolsets.stored_keys import (
@@ -31,6 +31,7 @@ from sshwarma.toolsets.stored_keys import (
 from sshwarma.world import namespaces, overrides, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, unknown_name_error
+from sshwarma.world.leave_out import declare_policies
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import toolset_files
 from sshwarma.world.store import Change
@@ -301,7 +302,7 @@ def _store_tools(
             "manifest_schema": entry.input_schema,
             TREE_KEY: space.metadata[TREE_KEY],
             overrides.CONFIRM_KEY: info.requires_confirmation,
-        }
+        } | _declare_policies(entry)
         text = info.description
         tool = known.pop(info.id, None)
         if tool is None:
@@ -314,6 +315,11 @@ def _store_tools(
     for gone in known.values():
         overrides.clear_override(tx, gone)
         things.delete_thing(tx, gone)
+
+
+def _declare_policies(entry: ToolEntry) -> dict[str, Any]:
+    declared = declare_policies(entry.leave_out, entry.leave_out_per_action)
+    return {key: value for key, value in declared.items() if value is not None}
 
 
 def _list_server_ids(space: Thing) -> Iterator[str]:

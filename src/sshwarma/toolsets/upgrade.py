@@ -15,13 +15,17 @@ from sshwarma.toolsets.stored_keys import LINKED, SOURCE_REF_KEY, SOURCE_TYPE_KE
 from sshwarma.toolsets.versions import compare_versions
 from sshwarma.world import overrides, things
 from sshwarma.world.equipment import find_rooms_with
+from sshwarma.world.leave_out import LEAVE_OUT_KEY, PER_ACTION_KEY, SHORT_AMOUNT_KEY
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
 
 UpgradeKind: TypeAlias = Literal["installed", "upgraded", "downgraded", "replaced", "unchanged"]
 """What an import did: `replaced` where the versions do not say which is the later one."""
 
-_DEFINING_KEYS: Final = ("display_name", "input_schema", overrides.CONFIRM_KEY)
+_DEFINING_KEYS: Final = (
+    "display_name", "input_schema", overrides.CONFIRM_KEY, LEAVE_OUT_KEY, SHORT_AMOUNT_KEY,
+    PER_ACTION_KEY,
+)  # fmt: skip
 """Keys of the metadata of a tool that those who call it read."""
 
 _KINDS: Final[dict[int | None, UpgradeKind]] = {1: "upgraded", -1: "downgraded"}

@@ -26,7 +26,7 @@ from sshwarma.verbs.views import (
     format_kind,
     view_for_reader,
 )
-from sshwarma.world import loadout, namespaces, overrides, things
+from sshwarma.world import leave_out, loadout, namespaces, overrides, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
@@ -63,6 +63,18 @@ class RecordedCall:
     seconds: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A tool's policies for later contexts, such as `SHORT 500`.
+
+    `decided` is whether people decided any of it.
+    """
+
+    policy: str
+    per_action: dict[str, str]
+    decided: bool
+
+
 CONTAINER_TITLES: Final = {
     namespaces.NAMESPACE_CONTAINER: "namespaces",
     "mcps": "MCP servers",
@@ -78,6 +90,7 @@ class ThingDetails:
     Attributes:
         renderer: of a tool whose results are drawn by one, its name and configuration.
         confirms: of a tool, whether each call waits for a person.
+        leave_out: of a tool, its policies for contexts of later turns; see `world.leave_out`.
     """
 
     name: str
@@ -98,6 +111,7 @@ class ThingDetails:
     contains: tuple[ContainedThing, ...] = ()
     renderer: dict[str, Any] | None = None
     confirms: bool = False
+    leave_out: LeftOut | None = None
 
 
 @view_for_reader(ThingDetails)
@@ -225,6 +239,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
     parent = things.get_thing(conn, thing.parent_id) if thing.parent_id else None
     facts: dict[str, str] = {}
     renderer: dict[str, Any] | None = None
+    left_out: LeftOut | None = None
     if thing.kind in NAMESPACE_KINDS and thing.kind != "room":
         facts |= _namespace_facts(conn, thing)
     for key, label in (("keywords", "Keywords"), ("required_states", "Required states")):
@@ -233,6 +248,10 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
     if thing.kind == "tool":
         facts |= _name_facts(conn, thing, caller.reader)
         override = overrides.read_tool_override(conn, thing)
+        retention = leave_out.resolve_retention(thing, override)
+        facts["Leaves out"] = f"{retention}{' (set here)' if retention.is_decided else ''}"
+        actions = {name: str(policy) for name, policy in retention.per_action.items()}
+        left_out = LeftOut(str(retention.whole), actions, retention.is_decided)
         thing = overrides.apply_override(thing, override)
         if thing.metadata.get(overrides.CONFIRM_KEY):
             facts["Approval"] = _APPROVAL_FACT
@@ -260,6 +279,7 @@ def _collect_details(conn: Connection, caller: Caller, thing: Thing) -> ThingDet
         contains=contains,
         renderer=renderer,
         confirms=thing.kind == "tool" and bool(thing.metadata.get(overrides.CONFIRM_KEY)),
+        leave_out=left_out,
     )
     return _add_calls(conn, caller, thing, details) if thing.kind == "tool" else details
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
+from pydantic import Field
 from sqlalchemy import Connection
 
 from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.lua_tools import rename
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools, one_of
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, complete_tools
+from sshwarma.verbs.namespace_fields import describe_exceptions, format_field
 from sshwarma.verbs.namespace_summaries import summarize_namespaces
 from sshwarma.verbs.namespace_views import (
     NamespaceDetails,
@@ -21,7 +23,7 @@ from sshwarma.verbs.registry import group, verb
 from sshwarma.verbs.resolve import require_maker_or_admin
 from sshwarma.verbs.rights import MAKER_RIGHT, ArgumentRight
 from sshwarma.verbs.views import Confirmation, format_count
-from sshwarma.world import loadout, namespace_fields, namespaces, things
+from sshwarma.world import leave_out, loadout, namespace_fields, namespaces, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import SERVER_ROLES
 from sshwarma.world.builtin_containers import BUNDLE_KEY
@@ -30,9 +32,6 @@ from sshwarma.world.equip_role import find_equip_role
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.reader import next_call
 from sshwarma.world.things import Thing
-
-MAX_NAMED_PLACES: Final = 8
-"""Rooms and agents named where a namespace stays off; the rest are counted."""
 
 MAX_NAMED_CHILDREN: Final = 5
 """Namespaces named that are removed with the one they are in; the rest are counted."""
@@ -71,14 +70,15 @@ async def complete_fields(request: CompletionRequest) -> list[Option]:
 
 async def complete_field_values(request: CompletionRequest) -> list[Option]:
     """List the values of the field in `request.given`, if they are known."""
-    match request.given[1:]:
-        case ("auto_load" | "load_with_parent" | "enabled",):
+    match [namespace_fields.split_action(word)[0] for word in request.given[1:]]:
+        case ["auto_load" | "load_with_parent" | "enabled"]:
             return [("on", ""), ("off", "")]
-        case ("equip_role",):
+        case ["equip_role"]:
             return [(role, "and higher roles") for role in SERVER_ROLES]
-        case ("leave_out",):
-            return [(word, "") for word in namespace_fields.RETENTION_MODES]
-        case ("parent",):
+        case ["leave_out"]:
+            own = (NO_VALUE, "what the tool itself says")
+            return [*((word, "") for word in leave_out.RETENTION_MODES), own]
+        case ["parent"]:
             return [("-", "no parent"), *await complete_namespaces(request)]
         case _:
             return []
@@ -107,8 +107,22 @@ FIELD_EXAMPLES: Final = {
 """Fields that can be set, each with an example."""
 
 NamespaceFieldName: TypeAlias = Annotated[
-    str, Arg(complete=complete_fields), one_of(FIELD_EXAMPLES)
+    str,
+    Arg(complete=complete_fields),
+    Field(
+        json_schema_extra={
+            "anyOf": [
+                {"type": "string", "enum": list(FIELD_EXAMPLES)},
+                {"type": "string", "pattern": rf"^leave_out\.{leave_out.ACTION_PATTERN.pattern}$"},
+            ]
+        }
+    ),
 ]
+"""One of FIELD_EXAMPLES, or `leave_out.ACTION`."""
+
+NO_VALUE: Final = "-"
+"""The value that empties a field."""
+
 NamespaceFieldValue: TypeAlias = Annotated[
     str, Arg("text", rest=True, complete=complete_field_values)
 ]
@@ -205,6 +219,7 @@ async def make_namespace(
         "/namespace set deploy required_states ci-configured",
         "/namespace set git.branch load_with_parent on",
         "/namespace set git:log leave_out SHORT 500",
+        "/namespace set notes:page leave_out.delete PARAMS_ONLY",
     ),
 )
 async def set_namespace(
@@ -218,32 +233,37 @@ async def set_namespace(
     member, admin or owner; default member): others use them where the room has
     equipped them. Fields of a tool: keywords, required_states and leave_out.
 
-    leave_out decides what models read of a tool's results after the turn: KEEP, SHORT with a number
-    of characters (default {MAX_CONTEXT_RESULT_CHARACTERS}), PARAMS_ONLY (the call
-    without its result) or OMIT.
+    leave_out decides what models read of a tool's calls once their turn is over: KEEP (the result
+    as the turn was sent it), SHORT with a number of characters (default
+    {MAX_CONTEXT_RESULT_CHARACTERS}), PARAMS_ONLY (the call, and the size of its result) or OMIT
+    (neither). leave_out.ACTION decides it for calls with that argument action. The room's log
+    keeps all.
 
     Args:
         name: a namespace, or a tool by its qualified name such as git:log.
-        field: the name of the field.
-        value: its new value; - empties a text or a list, removes the parent, and restores the
-            default of equip_role.
+        field: the name of the field: description, title, keywords, parent, required_states,
+            auto_load, load_with_parent, enabled, equip_role, leave_out or leave_out.ACTION.
+        value: its new value; - empties a text or a list, removes the parent, restores the
+            default of equip_role, and takes what the tool itself says as leave_out.
     """
     thing = await caller.world.store.read(
         lambda conn: _find_namespace_or_tool(conn, name, caller.room_id)
     )
     await _require_maker(caller, thing)
     field = "title" if field == "name" else field
-    if field not in FIELD_EXAMPLES:
+    if namespace_fields.split_action(field)[0] not in FIELD_EXAMPLES:
         near = suggest_near_names(field, FIELD_EXAMPLES)
         hint = near or f"Choose one of: {', '.join(FIELD_EXAMPLES)}."
         raise Invalid(f"Unknown field {shorten_name(field)}.", hint=hint)
-    text = "" if value.strip() == "-" and field != "leave_out" else value.strip()
+    text = "" if value.strip() == NO_VALUE else value.strip()
     if field == "parent" and thing.kind != "tool":
         return await _move_namespace(caller, thing, text)
     new_thing = await caller.change(
         lambda tx: namespace_fields.set_namespace_field(tx, thing, field, text)
     )
-    value_now = _format_field(new_thing, field, text) or "empty"
+    if namespace_fields.split_action(field)[0] == "leave_out":
+        return await _describe_retention(caller, new_thing)
+    value_now = format_field(new_thing, field, text) or "empty"
     if field == "equip_role" and not text:
         value_now = f"the default, {await _read_equip_role(caller, new_thing)}"
     said = f"{field} of {thing.label} is now: {value_now}."
@@ -251,7 +271,7 @@ async def set_namespace(
         exceptions = await caller.world.store.read(
             lambda conn: loadout.find_off_contexts(conn, new_thing)
         )
-        said += _describe_exceptions(exceptions)
+        said += describe_exceptions(exceptions)
     return Confirmation(said)
 
 
@@ -291,40 +311,16 @@ async def remove_namespace(caller: Caller, name: NamespaceName) -> Confirmation:
     return Confirmation(f"Removed {thing.label}{contents}: {format_count(tools, 'tool')}.")
 
 
-def _describe_exceptions(contexts: list[Thing]) -> str:
-    """Describe where tools of a namespace stay off although it loads everywhere."""
-    if not contexts:
-        return ""
-    places = [
-        f"in {context.name}" if context.kind == "room" else f"on {context.name}"
-        for context in contexts
-    ]
-    return (
-        f" It is still switched off, fully or partly, {join_with_rest(places, MAX_NAMED_PLACES)}."
-    )
-
-
 async def _read_equip_role(caller: Caller, thing: Thing) -> str:
     """Return the role from which on agents may equip what is in a namespace."""
     chain = await caller.world.store.read(lambda conn: things.read_ancestors(conn, thing.id))
     return find_equip_role(thing, chain, "")
 
 
-def _format_field(thing: Thing, field: str, text: str) -> str:
-    """Format the parsed value of a field."""
-    match field:
-        case "keywords" | "required_states":
-            return ", ".join(namespaces.read_metadata_words(thing, field))
-        case "auto_load":
-            return "on" if thing.auto_load else "off"
-        case "enabled":
-            return "on" if thing.enabled else "off"
-        case "load_with_parent":
-            return "on" if thing.metadata.get(field) else "off"
-        case "leave_out":
-            return text.upper()
-        case _:
-            return text
+async def _describe_retention(caller: Caller, tool: Thing) -> Confirmation:
+    """Say what models read of a tool's calls now."""
+    now = await caller.world.store.read(lambda conn: leave_out.read_retention(conn, tool))
+    return Confirmation(f"leave_out of {tool.label} is now: {now}.")
 
 
 async def _move_namespace(caller: Caller, thing: Thing, parent: str) -> Confirmation:

@@ -17,6 +17,7 @@ from sshwarma.verbs.verb import Parameter, Run, Spelling, Verb, quote_word
 from sshwarma.verbs.verb_options import VerbOptions
 from sshwarma.world.access import required_scope, widest_scope
 from sshwarma.world.bootstrap import BuiltinToolSpec
+from sshwarma.world.leave_out import declare_policies
 from sshwarma.world.reader import VerbNames, register_verb_names
 
 __all__ = [
@@ -273,8 +274,10 @@ def _check_declaration(declared: Verb) -> None:
     """Raise unless a verb's declaration names its own parameters only.
 
     Raises:
-        ValueError: if it does not, or if a verb that needs ssh is a tool.
+        ValueError: if it does not, if a verb that needs ssh is a tool, or if `leave_out` is no
+            policy.
     """
+    declare_policies(declared.leave_out)
     argument_rules = [
         rule for rule in declared.also_needs if not isinstance(rule, (DataRight, MemberRight))
     ]
@@ -334,6 +337,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         adds_piped_text=options.get("adds_piped_text", True),
         takes_exact_text=options.get("takes_exact_text", False),
         needs_approval=options.get("needs_approval", False),
+        leave_out=options.get("leave_out", ""),
         times_out_itself=options.get("times_out_itself", False),
     )
     _check_declaration(new_verb)

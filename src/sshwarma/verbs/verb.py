@@ -129,6 +129,7 @@ class Verb:
         adds_piped_text: whether piped text follows a text that is given.
         takes_exact_text: whether a line end at the end of piped text belongs to it.
         needs_approval: whether a person must allow each call of it as a tool.
+        leave_out: what models read of its calls once their turn is over; "" for the default.
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
     """
 
@@ -159,6 +160,7 @@ class Verb:
     adds_piped_text: bool = True
     takes_exact_text: bool = False
     needs_approval: bool = False
+    leave_out: str = ""
     times_out_itself: bool = False
 
     @property
@@ -291,8 +293,8 @@ class Verb:
     def result_adapter(self) -> TypeAdapter[Any]:
         """The type adapter of results for programs, which makes their JSON Schema."""
         kinds = get_args(self.result_type) or (self.result_type,)
-        result_types = [kind for kind in kinds if not hasattr(kind, TERMINAL_RESULT_ATTRIBUTE)]
-        union: Any = Union[tuple(result_types or kinds)]  # noqa: UP007 - of a list
+        shown = tuple(kind for kind in kinds if not hasattr(kind, TERMINAL_RESULT_ATTRIBUTE))
+        union: Any = Union[shown or kinds]  # noqa: UP007 - of a list
         return TypeAdapter(union)
 
     @cached_property
@@ -313,6 +315,7 @@ class Verb:
             private_with=self.private_with,
             needs=self._rights_of_use(),
             needs_approval=self.needs_approval,
+            leave_out=self.leave_out,
         )
 
     def _rights_of_use(self) -> tuple[Right, ...]:
@@ -389,10 +392,7 @@ def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
 
 
 def quote_word(word: str) -> str:
-    """Quote a word if a typed line needs it.
-
-    Quoted are words with blanks, empty words, and words with a quote.
-    """
+    """Quote a word with blanks or a quote, and an empty one, for a typed line."""
     if word and not re.search(r"\s", word) and word[0] not in "\"'":
         return word
     return "'" + re.sub(r"(['\\])", r"\\\1", word) + "'"

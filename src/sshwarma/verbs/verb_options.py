@@ -36,6 +36,8 @@ class VerbOptions(TypedDict, total=False):
         adds_piped_text: whether piped text follows a text that is given.
         takes_exact_text: whether a line end at the end of piped text belongs to it.
         needs_approval: whether a person must allow each call of it as a tool.
+        leave_out: what models read of its calls as a tool once their turn is over, such as
+            `SHORT 500`; see `world.leave_out`.
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
             is not a tool.
@@ -64,4 +66,5 @@ class VerbOptions(TypedDict, total=False):
     adds_piped_text: bool
     takes_exact_text: bool
     needs_approval: bool
+    leave_out: str
     times_out_itself: bool

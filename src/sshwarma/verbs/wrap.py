@@ -10,12 +10,13 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.models.backend import BackendError
-from sshwarma.models.turn_context import AskedText
+from sshwarma.models.turn_context import AskedText, TurnContext
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
-from sshwarma.verbs.arguments import Arg, ModelMention
+from sshwarma.verbs.arguments import Arg, Flag, ModelMention
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import format_clock, view
+from sshwarma.verbs.wrap_preview import CompactedPreview, LogTokens, describe_preview
 from sshwarma.world import turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
@@ -128,11 +129,17 @@ Which: TypeAlias = Annotated[str, Arg(choices=("request", "last"))]
     section="Models",
     needs=Right.ENTER,
     tool=False,
-    examples=("/wrap", "/wrap @qwen", "/wrap @qwen last"),
+    excludes={"compacted": ("which",), "tokens": ("which",)},
+    examples=("/wrap", "/wrap @qwen", "/wrap @qwen last", "/wrap @qwen --compacted"),
 )
 async def wrap(
-    caller: Caller, model: ModelMention | None = None, which: Which | None = None
-) -> WrappedContext | ModelRequest:
+    caller: Caller,
+    model: ModelMention | None = None,
+    which: Which | None = None,
+    *,
+    compacted: Flag = False,
+    tokens: LogTokens | None = None,
+) -> WrappedContext | ModelRequest | CompactedPreview:
     """Show what a model would be sent here, layer by layer.
 
     As it would be sent if you mentioned it now, with the tools it would be offered. A request that
@@ -142,8 +149,14 @@ async def wrap(
         model: the model (default: the one that answered last here).
         which: request, for the request as its provider would receive it, in JSON; last, for the
             last one that was sent (default: the layers).
+        compacted: show each row of the log before and after its tool's policy, cuts and summaries.
+        tokens: show the same for a log of at most as many tokens (default: all that the context
+            has room for).
     """
     agent = await find_model(caller, model)
+    if compacted or tokens is not None:
+        async with services_of(caller).workspaces.take_long_read(caller):
+            return await _preview_compaction(caller, agent, tokens or 0)
     if which == "last":
         sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
         if sent is None:
@@ -167,6 +180,15 @@ async def wrap(
     if body is None:
         raise Conflict(f"{agent.name} cannot answer now, so there is no request to show.")
     return ModelRequest(agent.name, None, body)
+
+
+async def _preview_compaction(caller: Caller, agent: Agent, tokens: int) -> CompactedPreview:
+    """Return the log, cut to `tokens` tokens; 0 for all that it has."""
+    composed = await _compose(caller, agent, preview_tokens=tokens)
+    preview = composed.context.log_preview
+    if preview is None:
+        raise Unavailable("The log cannot be previewed.")
+    return describe_preview(agent.name, preview, caller.world.agents)
 
 
 async def _require_known_rooms(caller: Caller, agent: Agent, room_ids: frozenset[str]) -> None:
@@ -261,16 +283,9 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
         Conflict: if the agent is not a language model.
         Unavailable: if it cannot be composed.
     """
-    if reads_only_question(caller, agent):
-        raise Conflict(f"{agent.name} is not a language model: it reads only the question.")
-    answering = services_of(caller).turns
-    asked = AskedText(UNKNOWN_QUESTION, caller.agent.name, MAX_ROW_ID)
-    try:
-        composed = await answering.preview_context(_call_as(caller, agent), asked)
-    except LuaError as error:
-        raise Unavailable(f"The context cannot be composed: {error}") from error
+    composed = await _compose(caller, agent)
     context = composed.context
-    last_context = answering.last_context(caller.room_id, agent.id)
+    last_context = services_of(caller).turns.last_context(caller.room_id, agent.id)
     details = WrappedContext(
         model=agent.name,
         profile=composed.profile.name,
@@ -293,3 +308,23 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
         notices=tuple(context.notices),
     )
     return details, context
+
+
+async def _compose(
+    caller: Caller, agent: Agent, *, preview_tokens: int | None = None
+) -> TurnContext:
+    """Compose a model's context.
+
+    Raises:
+        Conflict: if the agent is not a language model.
+        Unavailable: if it cannot be composed.
+    """
+    if reads_only_question(caller, agent):
+        raise Conflict(f"{agent.name} is not a language model: it reads only the question.")
+    asked = AskedText(UNKNOWN_QUESTION, caller.agent.name, MAX_ROW_ID)
+    try:
+        return await services_of(caller).turns.preview_context(
+            _call_as(caller, agent), asked, preview_tokens=preview_tokens
+        )
+    except LuaError as error:
+        raise Unavailable(f"The context cannot be composed: {error}") from error

@@ -99,9 +99,13 @@ ACCOUNT_DISABLED_REASON: Final = "Your account is disabled."
 
 
 class AgentDirectory:
-    """All live agents and keys, in memory. `refresh` follows AgentsChanged."""
+    """All live agents and keys, in memory. `refresh` follows AgentsChanged.
+
+    `version` changes with names: what was made with names of another version is made again.
+    """
 
     def __init__(self) -> None:
+        self.version = 0
         self._agents: dict[str, Agent] = {}
         self._by_name: dict[str, str] = {}
         self._keys: dict[str, AgentKey] = {}
@@ -115,6 +119,7 @@ class AgentDirectory:
         removed_names: Mapping[str, str] | None = None,
     ) -> None:
         """Replace all cached agents, keys and names of removed agents."""
+        self.version += 1
         self._removed_names = dict(removed_names or {})
         self._agents = {agent.id: agent for agent in agents}
         self._by_name = {agent.name: agent.id for agent in self._agents.values()}
@@ -124,6 +129,8 @@ class AgentDirectory:
     def refresh(self, agent_id: str, agent: Agent | None, keys: Iterable[AgentKey]) -> None:
         """Replace the cached data of one agent."""
         old_agent = self._agents.pop(agent_id, None)
+        if agent is None or old_agent is None or agent.name != old_agent.name:
+            self.version += 1
         if old_agent is not None and self._by_name.get(old_agent.name) == agent_id:
             del self._by_name[old_agent.name]
         if old_agent is not None and agent is None:

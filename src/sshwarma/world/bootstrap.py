@@ -26,6 +26,7 @@ from sshwarma.world.builtin_containers import (
 )
 from sshwarma.world.equipment import AGENTS_IN_ROOMS
 from sshwarma.world.ids import HOME_ID, LOBBY_ID
+from sshwarma.world.leave_out import declare_policies
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.schema import equipped
 from sshwarma.world.schema import things as things_table
@@ -89,6 +90,8 @@ class BuiltinToolSpec:
             they were given nor what they returned.
         needs: rights without which it is of no use to a model, which is not offered it then.
         needs_approval: whether a person must allow each call, unless they make it themselves.
+        leave_out: what models read of its calls once their turn is over, such as `SHORT 500`; ""
+            for the default.
     """
 
     namespace: str
@@ -103,6 +106,7 @@ class BuiltinToolSpec:
     private_with: tuple[str, ...] = ()
     needs: tuple[Right, ...] = ()
     needs_approval: bool = False
+    leave_out: str = ""
 
     @property
     def id(self) -> str:
@@ -129,6 +133,7 @@ class BuiltinToolSpec:
             NEEDED_RIGHTS_KEY: list(self.needs),
             PRIVATE_ARGUMENTS_KEY: list(self.private_with),
             CONFIRM_KEY: self.needs_approval,
+            **declare_policies(self.leave_out),
         }
 
 
@@ -256,7 +261,8 @@ def _ensure_tool(tx: Change, spec: BuiltinToolSpec, known: Thing | None) -> None
         known.description != spec.description
         or any(known.metadata.get(key) != value for key, value in spec.metadata.items())
     ):
-        # The program's declarations of its own tools overwrite the row; switches in the row stay.
+        # The program's declarations of its own tools overwrite the row; switches in the row stay,
+        # and so do decisions of people, which are stored apart (`world/overrides.py`).
         things.update_thing(
             tx, spec.id, description=spec.description, metadata={**known.metadata, **spec.metadata}
         )

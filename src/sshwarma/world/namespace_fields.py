@@ -6,12 +6,12 @@ import re
 from typing import Final
 
 from sshwarma.common.limits import (
-    MAX_KEPT_RESULT_CHARACTERS,
     MAX_NAMESPACE_WORDS,
+    MAX_RETENTION_ACTIONS,
     MAX_TITLE_CHARACTERS,
 )
 from sshwarma.common.shorten import shorten_name
-from sshwarma.world import things
+from sshwarma.world import leave_out, overrides, things
 from sshwarma.world.agents import check_server_role
 from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.errors import Conflict, Invalid
@@ -22,11 +22,16 @@ from sshwarma.world.things import Thing
 STATE_NAME_PATTERN: Final = re.compile(r"[a-z][a-z0-9._-]{0,59}")
 """Name of a state that can be set by hand; a detected one may be `mcp:NAME`."""
 
-RETENTION_MODES: Final = ("KEEP", "SHORT", "PARAMS_ONLY", "OMIT")
-"""How much of a tool's results is kept after their turn: see wrap.transcript.RetentionPolicy."""
-
 TOOL_FIELDS: Final = ("keywords", "required_states", "leave_out")
 """Fields that can be set of a tool, too."""
+
+_LEAVE_OUT: Final = "leave_out"
+
+
+def split_action(field: str) -> tuple[str, str]:
+    """Split `leave_out.ACTION` into field and action; else the action is ""."""
+    name, dot, action = field.partition(".")
+    return (name, action) if dot and name == _LEAVE_OUT else (field, "")
 
 
 def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thing:
@@ -35,8 +40,9 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
     Raises:
         Invalid: if there is no such field, or the value is not valid for it.
     """
-    _check_settable(thing, field)
-    match field:
+    name, action = split_action(field)
+    _check_settable(thing, name)
+    match name:
         case "description":
             return things.update_thing(tx, thing.id, description=value or None)
         case "name" | "title":
@@ -57,7 +63,7 @@ def set_namespace_field(tx: Change, thing: Thing, field: str, value: str) -> Thi
         case "enabled":
             return things.update_thing(tx, thing.id, enabled=int(_parse_switch(field, value)))
         case "leave_out":
-            return _set_retention(tx, thing, value)
+            return _set_retention(tx, thing, field, action, value)
         case _:
             raise Invalid(f"A namespace has no field {shorten_name(field)}.")
 
@@ -101,18 +107,22 @@ def _check_settable(thing: Thing, field: str) -> None:
             )
 
 
-def _set_retention(tx: Change, tool: Thing, value: str) -> Thing:
-    """Set how much of a tool's results a model sees after their turn is over."""
-    mode, _, amount = value.strip().upper().partition(" ")
-    is_number = amount.isdecimal() and 1 <= int(amount[:9]) <= MAX_KEPT_RESULT_CHARACTERS
-    if mode not in RETENTION_MODES or (amount and not (mode == "SHORT" and is_number)):
+def _set_retention(tx: Change, tool: Thing, field: str, action: str, value: str) -> Thing:
+    """Set a policy of a tool for later contexts; "" takes what it declares."""
+    try:
+        if field != _LEAVE_OUT:
+            leave_out.check_action(action)
+        policy = leave_out.parse_policy(value) if value else None
+    except ValueError as error:
         raise Invalid(
-            f"leave_out: choose one of: {', '.join(RETENTION_MODES)} (got {shorten_name(value)}).",
-            hint="SHORT takes a number of characters, "
-            f"at most {MAX_KEPT_RESULT_CHARACTERS}: SHORT 500.",
-        )
-    short_amount = int(amount) if amount else None
-    return things.set_metadata(tx, tool.id, leave_out=mode, short_amount=short_amount)
+            f"{field}: {error} (got {shorten_name(value or action)}).", hint=leave_out.SHORT_HINT
+        ) from None
+    override = overrides.read_tool_override(tx.conn, tool)
+    decided = leave_out.decide(override, action, policy)
+    if decided is not None and len(decided) > MAX_RETENTION_ACTIONS:
+        raise Invalid(f"At most {MAX_RETENTION_ACTIONS} actions of a tool can have a policy.")
+    overrides.set_override(tx, tool, leave_out=decided)
+    return tool
 
 
 def _parse_title(value: str) -> str | None:

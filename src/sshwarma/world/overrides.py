@@ -1,7 +1,7 @@
 """People's decisions about a tool, stored apart from its provider's declaration.
 
-They are whether the tool is enabled, and another description of it. If a provider returns with a
-new version of its tools, the decisions still apply.
+They are whether the tool is enabled, another description of it, what models read of its calls, and
+so on. If a provider returns with a new version of its tools, the decisions still apply.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from sshwarma.world.things import Thing, dump_metadata
 class Override:
     """The decisions about one tool; None keeps the provider's declaration.
 
-    `name` is for display only; the tool is called by its own name.
+    `name` is for display only; the tool is called by its own name. `leave_out` has the policies of
+    `world.leave_out` by action, with "" for the whole tool.
     """
 
     tool: str  # its qualified name
@@ -33,6 +34,7 @@ class Override:
     requires_confirmation: bool | None = None
     renderer: str | None = None
     renderer_config: dict[str, Any] | None = None
+    leave_out: dict[str, Any] | None = None
 
 
 CONFIRM_KEY: Final = "requires_confirmation"
@@ -47,6 +49,7 @@ _COLUMNS: Final = {
     "requires_confirmation": "requires_confirmation",
     "renderer": "renderer",
     "renderer_config": "renderer_config",
+    "leave_out": "leave_out",
 }
 
 
@@ -133,6 +136,7 @@ def _override_from_row(row: RowMapping) -> Override:
         requires_confirmation=_optional_bool(row["requires_confirmation"]),
         renderer=row["renderer"],
         renderer_config=read_object_or_none(row["renderer_config"]) or None,
+        leave_out=read_object_or_none(row["leave_out"]) or None,
     )
 
 

@@ -334,6 +334,7 @@ tool_overrides = Table(
     Column("description_override", Text),
     Column("requires_confirmation", Integer),
     Column("enabled", Integer),
+    Column("leave_out", Text),
     UniqueConstraint("toolset_id", "tool_id"),
 )
 

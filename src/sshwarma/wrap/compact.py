@@ -7,10 +7,11 @@ between two steps have the same prefix and a provider's cache of it holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
+from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import next_call
@@ -18,7 +19,14 @@ from sshwarma.world.row import Row
 from sshwarma.world.tool_names import model_tool_name
 from sshwarma.wrap.layers import ContextMessage
 from sshwarma.wrap.tokens import estimate_tokens
-from sshwarma.wrap.transcript import INDENT, Transcript, TranscriptEntry
+from sshwarma.wrap.transcript import (
+    CALL_KINDS,
+    INDENT,
+    RowPart,
+    Transcript,
+    TranscriptEntry,
+    join_parts,
+)
 
 CUT_FRACTION: Final = 0.5
 """Fraction of the budget that is cut at once, if anything must be cut.
@@ -30,7 +38,9 @@ second question, and half of what fits is always shown.
 SUMMARY_FRACTION: Final = 0.2
 """Fraction of the budget for the summary, if anything is summarized."""
 
-CUT_TIERS: Final = ((600, 4_000), (200, 1_000), (80, 300), (40, 80))
+CUT_TIERS: Final = (
+    (5_000, MAX_CONTEXT_TEXT_CHARACTERS), (600, 4_000), (200, 1_000), (80, 300), (40, 80),
+)  # fmt: skip
 """Maximum characters of results and of texts: tried in order when a single turn is too long.
 
 The turn keeps all its rows.
@@ -59,70 +69,113 @@ class CompactedLog:
     """A log that fits its budget.
 
     `summary` summarizes the turns that were cut, whose ids are `cut_turn_ids`.
+
+    Attributes:
+        cut_row_ids: rows that are in the summary, or only counted there.
+        first_seq: number of the first row that is sent; earlier ones are omitted.
+        question_id: of the row that is sent nevertheless: the turn of the last one begins with it.
+        transcript: how the rows were formatted that are sent.
     """
 
     lines: tuple[ContextMessage, ...]
+    transcript: Transcript
     summary: str = ""
     cut_turn_ids: frozenset[str] = frozenset()
     note: str = ""
+    cut_row_ids: frozenset[str] = frozenset()
+    first_seq: int = 0
+    question_id: str = ""
 
 
 def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> CompactedLog:
-    """Return the rows as messages of at most about `budget` tokens, if possible."""
-    entries = transcript.render_rows(rows)
-    total = _count_tokens(entries)
+    """Return the rows as messages of at most about `budget` tokens, if possible.
+
+    The one path that shortens a log: for requests, for the second one after a context was too
+    long, and for previews.
+    """
+    parts = transcript.render_parts(rows)
+    units = _UnitsOfRows(rows)
+    costs = _count_units(parts, units)
+    total = sum(costs.values())
     if total <= budget:
-        return CompactedLog(tuple(entry.message for entry in entries))
+        return CompactedLog(tuple(entry.message for entry in join_parts(parts)), transcript)
     summary_tokens = int(budget * SUMMARY_FRACTION)
     budget -= summary_tokens
     step_tokens = max(1, budget * CUT_FRACTION)
-    cut_units = _choose_cut_units(entries, math.ceil((total - budget) / step_tokens) * step_tokens)
-    kept_rows = [row for row in rows if _cut_unit_of(row) not in cut_units]
+    cut_units = _choose_cut_units(costs, math.ceil((total - budget) / step_tokens) * step_tokens)
+    cut_rows = units.list_rows(rows, cut_units)
+    cut_row_ids = frozenset(row.id for row in cut_rows)
     cut_turn_ids = frozenset(unit for unit in cut_units if not unit.startswith(_TALK))
-    cut_rows = [row for row in rows if _cut_unit_of(row) in cut_units]
     notes = [_describe_cut(cut_rows, len(cut_turn_ids))] if cut_units else []
-    entries = transcript.render_rows(kept_rows)
+    entries = join_parts([part for part in parts if part.row.id not in cut_row_ids])
+    used = transcript
     for results, texts in CUT_TIERS:
         if _count_tokens(entries) <= budget:
             break
-        entries = replace(
-            transcript, max_result_characters=results, max_text_characters=texts
-        ).render_rows(kept_rows)
+        used = replace(
+            transcript, max_result_characters=results, max_text_characters=texts, cache=None
+        )
+        entries = used.render_rows([row for row in rows if row.id not in cut_row_ids])
         notes[bool(cut_units) :] = [f"results cut to {results} characters"]
     messages = tuple(entry.message for entry in entries)
+    first_seq = 0
     if _count_tokens(entries) > budget:
-        messages, omitted_count = _newest_that_fit(entries, budget)
+        first = _find_first_fitting(entries, budget)
+        messages, omitted_count = _newest_messages(entries, first)
+        first_seq = entries[first].row.seq
         notes.append(f"{omitted_count} older lines omitted")
-    summary = _summarize_units(cut_rows, transcript, MAX_SUMMARY_LINES)
-    count = MAX_SUMMARY_LINES
-    while count > 1 and estimate_tokens(summary) > summary_tokens:
-        count //= 2
-        summary = _summarize_units(cut_rows, transcript, count)
-    return CompactedLog(messages, summary, cut_turn_ids, ", ".join(notes))
+    return CompactedLog(
+        messages,
+        used,
+        summarize_rows(cut_rows, transcript, summary_tokens),
+        cut_turn_ids,
+        ", ".join(notes),
+        cut_row_ids,
+        first_seq,
+        _find_question(entries).row.id if first_seq else "",
+    )
 
 
-def _cut_unit_of(row: Row) -> str:
-    """Return the unit that a row is cut with.
+class _UnitsOfRows:
+    """The unit that each row of a log is cut with.
 
-    It is the turn, or the row itself if it is talk of no turn. Entries of the journal are kept
-    longer than talk: their unit is never summarized.
+    It is the turn, or the row itself if it is talk of no turn; a call outside turns has its result
+    and its nested calls in its unit. Entries of the journal are kept longer than talk: their unit
+    is never summarized.
     """
-    if row.turn_id is None and row.kind.startswith("journal."):
-        return _JOURNAL
-    return row.turn_id or f"{_TALK}{row.id}"
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._calls = {row.id: row for row in rows if row.kind == "tool.call" and not row.turn_id}
+
+    def find(self, row: Row) -> str:
+        """Return the unit of a row."""
+        if row.turn_id is not None:
+            return row.turn_id
+        if row.kind.startswith("journal."):
+            return _JOURNAL
+        while row.kind in CALL_KINDS and (call := self._calls.get(row.parent_row_id or "")):
+            row = call
+        return _TALK + row.id
+
+    def list_rows(self, rows: Sequence[Row], units: Set[str]) -> list[Row]:
+        """Return the rows in some units."""
+        if not units:
+            return []
+        return [row for row in rows if (row.turn_id or self.find(row)) in units]
 
 
-def _summary_unit_of(row: Row) -> str:
-    """Return the unit that a row shares a line of the summary with."""
-    return row.turn_id or f"{_TALK}{row.seq // TALK_UNIT_ROWS}"
-
-
-def _choose_cut_units(entries: Sequence[TranscriptEntry], tokens: float) -> frozenset[str]:
-    """Return the oldest units that have that many tokens; never the newest one."""
+def _count_units(parts: Sequence[RowPart], units: _UnitsOfRows) -> dict[str, int]:
+    """Return the tokens of each unit, ordered by their last row."""
     costs: dict[str, int] = {}
-    for entry in entries:
-        unit = _cut_unit_of(entry.row)
-        costs[unit] = costs.pop(unit, 0) + entry.message.tokens  # ordered by their last row
+    for part in parts:
+        row = part.row
+        unit = row.turn_id or units.find(row)
+        costs[unit] = costs.pop(unit, 0) + part.tokens
+    return costs
+
+
+def _choose_cut_units(costs: Mapping[str, int], tokens: float) -> frozenset[str]:
+    """Return the oldest units that have that many tokens; never the newest one."""
     chosen: set[str] = set()
     for unit in [unit for unit in costs if unit != _JOURNAL][:-1]:
         if tokens <= 0:
@@ -143,25 +196,36 @@ def _describe_cut(rows: Sequence[Row], turn_count: int) -> str:
     return f"{' and '.join(parts)} summarized"
 
 
-def _newest_that_fit(
-    entries: Sequence[TranscriptEntry], budget: int
-) -> tuple[tuple[ContextMessage, ...], int]:
-    """Return the newest messages that fit, and the number of older messages left out.
-
-    They start at a multiple of CUT_STEP_LINES if there are that many; the last message and the
-    question of its turn always stay.
-    """
+def _find_question(entries: Sequence[TranscriptEntry]) -> TranscriptEntry:
+    """Return the entry that the turn of the last one begins with."""
     turn_id = entries[-1].row.turn_id
-    question = next(
+    return next(
         (entry for entry in entries if turn_id and entry.row.turn_id == turn_id), entries[-1]
     )
-    size = question.message.tokens
+
+
+def _find_first_fitting(entries: Sequence[TranscriptEntry], budget: int) -> int:
+    """Return the index of the first newest entry that fits with the question.
+
+    It is a multiple of CUT_STEP_LINES if there are that many; the last entry always stays.
+    """
+    size = _find_question(entries).message.tokens
     first = len(entries)
     while first and size + entries[first - 1].message.tokens <= budget:
         first -= 1
         size += entries[first].message.tokens
     rounded = -(-first // CUT_STEP_LINES) * CUT_STEP_LINES
-    first = min(rounded if rounded < len(entries) else first, len(entries) - 1)
+    return min(rounded if rounded < len(entries) else first, len(entries) - 1)
+
+
+def _newest_messages(
+    entries: Sequence[TranscriptEntry], first: int
+) -> tuple[tuple[ContextMessage, ...], int]:
+    """Return the messages from an index on, and the number of older ones.
+
+    The question of the last turn always stays.
+    """
+    question = _find_question(entries)
     kept = [entry.message for entry in entries[first:]]
     before = [question.message] if question in entries[:first] else []
     omitted_count = first - len(before)
@@ -172,24 +236,45 @@ def _newest_that_fit(
 _SINGLE_MARKS: Final = str.maketrans({"“": "‘", "”": "’"})
 
 
-def _summarize_units(rows: Sequence[Row], transcript: Transcript, count: int) -> str:
-    """Return a line per unit, in order of last rows; the oldest are only counted."""
+def summarize_rows(rows: Sequence[Row], transcript: Transcript, tokens: int) -> str:
+    """Return a line per unit, in order of last rows.
+
+    They have at most about `tokens` tokens; the oldest units are only counted.
+    """
     units: dict[str, list[Row]] = {}
-    for row in rows:
-        unit = _summary_unit_of(row)
-        units[unit] = [*units.pop(unit, []), row]
+    older: list[Row] = []
+    for row in reversed(rows):
+        unit = row.turn_id or f"{_TALK}{row.seq // TALK_UNIT_ROWS}"
+        if unit in units:
+            units[unit].append(row)
+        elif len(units) < MAX_SUMMARY_LINES:
+            units[unit] = [row]
+        else:
+            older.append(row)
     if not units:
         return ""
-    shown = list(units.values())[-count:]
-    older_rows = [row for unit in list(units.values())[: -len(shown)] for row in unit]
-    hint = next_call("; {} reads a row in full", "expand", row=rows[0].seq).text(transcript.reader)
+    shown = [unit[::-1] for unit in units.values()][::-1]
+    older.reverse()
+    summary = _write_summary(shown, older, transcript)
+    while len(shown) > 1 and estimate_tokens(summary) > tokens:
+        half = len(shown) - len(shown) // 2
+        older += [row for unit in shown[:half] for row in unit]
+        shown = shown[half:]
+        summary = _write_summary(shown, older, transcript)
+    return summary
+
+
+def _write_summary(
+    units: Sequence[Sequence[Row]], older: Sequence[Row], transcript: Transcript
+) -> str:
+    """Return a line for each unit, and one for all rows before."""
+    first = older[0] if older else units[0][0]
+    hint = next_call("; {} reads a row in full", "expand", row=first.seq).text(transcript.reader)
     lines = [f"[Earlier messages, summarized{hint}]"]
-    if older_rows:
-        speakers = _join_speakers(older_rows, transcript)
-        lines.append(
-            f"{INDENT}- {_format_row_range(older_rows)}: {len(older_rows)} rows by {speakers}"
-        )
-    for unit_rows in shown:
+    if older:
+        speakers = _join_speakers(older, transcript)
+        lines.append(f"{INDENT}- {_format_row_range(older)}: {len(older)} rows by {speakers}")
+    for unit_rows in units:
         summarize = _summarize_turn if unit_rows[0].turn_id else _summarize_talk
         lines.append(INDENT + summarize(unit_rows, transcript))
     return write_names_plainly("\n".join(lines), transcript.agents)
@@ -200,7 +285,8 @@ def _format_row_range(rows: Sequence[Row]) -> str:
 
 
 def _join_speakers(rows: Sequence[Row], transcript: Transcript) -> str:
-    names = dict.fromkeys(transcript.agents.name_of(row.author_id) for row in rows)
+    author_ids = dict.fromkeys(row.author_id for row in rows)
+    names = dict.fromkeys(map(transcript.agents.name_of, author_ids))
     return join_with_rest(list(names), MAX_SUMMARY_NAMES)
 
 

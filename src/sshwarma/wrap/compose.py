@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,8 +16,9 @@ from cachetools import LRUCache
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import DEFAULT_CONTEXT_TOKENS, DEFAULT_LAYER_TOKENS
-from sshwarma.world import notes, things
+from sshwarma.world import notes
 from sshwarma.world.caller import Caller
+from sshwarma.world.leave_out import ToolRetention
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.resources import resource_dir
@@ -25,7 +26,6 @@ from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
-from sshwarma.wrap.compact import CompactedLog, compact_log
 from sshwarma.wrap.host import LuaError, LuaHost, LuaScript
 from sshwarma.wrap.layers import (
     STABILITIES,
@@ -38,8 +38,11 @@ from sshwarma.wrap.layers import (
     parse_layer,
     sort_layers,
 )
+from sshwarma.wrap.log_layers import fit_log_layers, make_transcript, read_policies
+from sshwarma.wrap.log_preview import LogPreview, preview_log
 from sshwarma.wrap.memory_layer import read_memory_facts
 from sshwarma.wrap.profiles import NO_TOOLS, UNKNOWN_READER, ContextReader, ToolSummary
+from sshwarma.wrap.render_cache import RenderCache
 from sshwarma.wrap.snapshot import (
     WRAP_SCRIPT_NAME,
     build_snapshot,
@@ -47,15 +50,13 @@ from sshwarma.wrap.snapshot import (
     unloaded_namespaces,
 )
 from sshwarma.wrap.tokens import count_answer_tokens, estimate_tokens
-from sshwarma.wrap.transcript import RetentionPolicy, Transcript, frame_text
+from sshwarma.wrap.transcript import Transcript, frame_text
 from sshwarma.wrap.window import Window
 
 log = structlog.get_logger(__name__)
 
 MIN_LOG_TOKENS: Final = 400
 """Tokens that the log gets rather than results of tools."""
-
-MAX_INLINE_ROWS: Final = 200
 
 MAX_REMEMBERED_WINDOWS: Final = 1_000
 """Rooms whose window keeps its beginning from one request to the next."""
@@ -80,6 +81,7 @@ class ModelContext:
         summarized_turn_ids: ids of the turns that are summarized in a line.
         notices: descriptions of problems.
         private_room_ids: ids of the private rooms that it names.
+        log_preview: how the log was compacted, if that was asked for.
     """
 
     layers: tuple[Layer, ...]
@@ -90,6 +92,7 @@ class ModelContext:
     tools: str = ""  # a digest of the tool descriptions
     tool_tokens: int = 0
     private_room_ids: frozenset[str] = frozenset()
+    log_preview: LogPreview | None = None
 
     @property
     def system(self) -> str:
@@ -139,6 +142,7 @@ class ContextComposer:
     def __init__(self, host: LuaHost, projects: ProjectPaths) -> None:
         self._host = host
         self._projects = projects
+        self._render_cache = RenderCache()
         # By room, the question that its window began with last; see `read_window`.
         self._oldest_questions: LRUCache[str, str] = LRUCache(MAX_REMEMBERED_WINDOWS)
         embedded = resource_dir("embedded")
@@ -163,8 +167,8 @@ class ContextComposer:
         *,
         tools: ToolSummary = NO_TOOLS,
         budget: int = DEFAULT_CONTEXT_TOKENS,
-        result_tokens: int = 0,
         reader: ContextReader = UNKNOWN_READER,
+        preview_tokens: int | None = None,
     ) -> ModelContext:
         """Compose the context of a model that is asked a question in its room.
 
@@ -175,8 +179,9 @@ class ContextComposer:
             before: Only rows with a lower `seq` are used.
             tools: The tools that the request offers.
             budget: Number of tokens that the model accepts in all.
-            result_tokens: Number of those that are kept for results of tools.
             reader: The model's kind of provider, and its profile.
+            preview_tokens: Maximum tokens of the log, whose compaction is previewed too; 0 for all
+                that it has room for, None for no preview.
 
         Raises:
             LuaError: if the script that is shipped with the program fails too.
@@ -184,24 +189,20 @@ class ContextComposer:
         room = await _read_known_room(caller)
         load = await caller.world.loadout(room.id, caller.agent.id)
         log_window, state, policies = await self._read_log(caller, room, before)
-        snapshot = build_snapshot(caller, room, load, log_window, question, asker, tools.names) | {
-            "profile": reader.profile,
-            "prompts": self._prompts,
-            "state": state,
-            "namespaces": await _read_unloaded(caller, load),
-            **await read_memory_facts(caller, self._projects, tools.names),
-        }
+        snapshot = build_snapshot(caller, room, load, log_window, question, asker, tools.names)
+        facts = await self._read_facts(caller, load, tools, reader) | {"state": state}
         notices: list[str] = []
-        all_layers = await self._make_layers(load, snapshot, notices)
+        all_layers = await self._make_layers(load, snapshot | facts, notices)
         tool_tokens = estimate_tokens(tools.text)
-        transcript = _make_transcript(caller, log_window, policies, reader.provider_kind, tools)
+        transcript = make_transcript(
+            caller, log_window, policies, reader.provider_kind, tools, self._render_cache
+        )
         free_tokens = budget - count_answer_tokens(budget, reader.output_tokens) - tool_tokens
         all_layers = fit_layers(all_layers, free_tokens - MIN_LOG_TOKENS)
         free_tokens -= sum(layer.tokens for layer in all_layers)
-        log_budget = max(free_tokens - result_tokens, min(MIN_LOG_TOKENS, free_tokens), 0)
-        layers, summarized_ids = await _fit_log_layers(
-            all_layers, log_window.rows, transcript, log_budget
-        )
+        log_budget = max(free_tokens - reader.result_tokens, min(MIN_LOG_TOKENS, free_tokens), 0)
+        rows = log_window.rows
+        layers, summarized_ids = await fit_log_layers(all_layers, rows, transcript, log_budget)
         return ModelContext(
             sort_layers(layers),
             tuple(notices),
@@ -211,18 +212,30 @@ class ContextComposer:
             tools=hashlib.sha256(tools.text.encode("utf-8", "surrogatepass")).hexdigest(),
             tool_tokens=tool_tokens,
             private_room_ids=await _list_private_rooms(caller, room),
+            log_preview=await _preview_log(rows, transcript, log_budget, preview_tokens),
         )
+
+    async def _read_facts(
+        self, caller: Caller, load: Loadout, tools: ToolSummary, reader: ContextReader
+    ) -> dict[str, Any]:
+        """Return what a snapshot has besides the room and its log."""
+        return {
+            "profile": reader.profile,
+            "prompts": self._prompts,
+            "namespaces": await _read_unloaded(caller, load),
+            **await read_memory_facts(caller, self._projects, tools.names),
+        }
 
     async def _read_log(
         self, caller: Caller, room: Room, before: int
-    ) -> tuple[Window, str, dict[str, RetentionPolicy]]:
+    ) -> tuple[Window, str, dict[str, ToolRetention]]:
         """Return a room's window, the model's notes there, and its tools' policies."""
         since = self._oldest_questions.get(room.id, "")
 
-        def read(conn: Connection) -> tuple[Window, str, dict[str, RetentionPolicy]]:
+        def read(conn: Connection) -> tuple[Window, str, dict[str, ToolRetention]]:
             log_window = window.read_window(conn, room.id, room.context_size, before, since=since)
             state = notes.read_notes(conn, room.id, caller.agent.name)
-            return log_window, state, _read_policies(conn, log_window.rows)
+            return log_window, state, read_policies(conn, log_window.rows)
 
         log_window, state, policies = await caller.world.store.read(read)
         if log_window.question_id:
@@ -298,6 +311,15 @@ class ContextComposer:
         return results
 
 
+async def _preview_log(
+    rows: Sequence[Row], transcript: Transcript, budget: int, tokens: int | None
+) -> LogPreview | None:
+    """Preview a log of at most `tokens`, 0 for its budget; None for no preview."""
+    if tokens is None:
+        return None
+    return await asyncio.to_thread(preview_log, rows, transcript, min(budget, tokens or budget))
+
+
 def _join_messages(said: Any) -> str:
     """Return the texts of the messages that a hook returned; "" if it returned none."""
     if not isinstance(said, list):
@@ -327,70 +349,6 @@ async def _read_unloaded(caller: Caller, load: Loadout) -> list[dict[str, str]]:
         ("unloaded", room_id, caller.agent.id),
         lambda conn: unloaded_namespaces(conn, load, states),
     )
-
-
-def _make_transcript(
-    caller: Caller,
-    log_window: Window,
-    policies: Mapping[str, RetentionPolicy],
-    provider_kind: str,
-    tools: ToolSummary,
-) -> Transcript:
-    """Return how the log is formatted for a model and its provider."""
-    other_kinds = (turn for turn in log_window.turns if turn.provider_kind != provider_kind)
-    return Transcript(
-        caller.agent.id,
-        caller.world.agents,
-        policies,
-        reader=tools.reader,
-        plain_calls=not tools.names,
-        text_turn_ids=frozenset(turn.id for turn in other_kinds),
-    )
-
-
-async def _fit_log_layers(
-    found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, budget: int
-) -> tuple[list[Layer], frozenset[str]]:
-    """Return the layers with those of the log compacted to `budget` tokens.
-
-    Returns them with the ids of the turns that are summarized in a line.
-    """
-    layers: list[Layer] = []
-    summarized_ids: frozenset[str] = frozenset()
-    for layer in found:
-        if layer.rows is None:
-            layers.append(layer)
-            continue
-        first, last = layer.rows
-        layer_rows = [row for row in rows if first <= row.seq <= last]
-        # Thousands of rows take tens of milliseconds: not on the event loop.
-        short_log = (
-            compact_log(layer_rows, transcript, budget)
-            if len(layer_rows) <= MAX_INLINE_ROWS
-            else await asyncio.to_thread(compact_log, layer_rows, transcript, budget)
-        )
-        summarized_ids |= short_log.cut_turn_ids
-        layers += _log_layers(layer, short_log)
-    return layers, summarized_ids
-
-
-def _log_layers(layer: Layer, fitted: CompactedLog) -> Iterable[Layer]:
-    """Return the layer of the log, after the summary of the part that did not fit."""
-    if fitted.summary:
-        line = ContextMessage("user", fitted.summary)
-        yield Layer("summary", "epoch", layer.side, lines=(line,))
-    yield replace(layer, rows=None, lines=fitted.lines, note=fitted.note)
-
-
-def _read_policies(conn: Connection, rows: Iterable[Row]) -> dict[str, RetentionPolicy]:
-    """Return the retention policy of each tool that rows name."""
-    names = {str(row.meta["tool"]) for row in rows if "tool" in row.meta}
-    tools = ((name, things.find_by_qualified_name(conn, name)) for name in names)
-    return {
-        name: RetentionPolicy.from_metadata(tool.metadata)
-        for name, tool in tools
-        if tool is not None
-    }
 
 
 def _name_layers(value: Any) -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from sshwarma.wrap.tokens import (
@@ -43,13 +43,24 @@ class ContextCall:
     arguments: dict[str, Any]
     result: str
     is_error: bool = False
+    _tokens: int = field(default=-1, init=False, compare=False, repr=False)
 
     @property
     def tokens(self) -> int:
         """An estimate of the tokens of the call and its result."""
-        arguments = json.dumps(self.arguments, ensure_ascii=False)
-        texts = self.name, arguments, self.result
-        return sum(map(estimate_tokens, texts)) + 2 * MESSAGE_OVERHEAD_TOKENS
+        if self._tokens < 0:
+            arguments = json.dumps(self.arguments, ensure_ascii=False)
+            texts = self.name, arguments, self.result
+            tokens = sum(map(estimate_tokens, texts)) + 2 * MESSAGE_OVERHEAD_TOKENS
+            object.__setattr__(self, "_tokens", tokens)
+        return self._tokens
+
+    def describe(self) -> str:
+        """Return the call and its result as two lines of text, for people."""
+        return (
+            f"  calls {self.name} {json.dumps(self.arguments, ensure_ascii=False)}\n"
+            f"  {'fails' if self.is_error else 'returns'}: {self.result}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +73,22 @@ class ContextMessage:
     role: Literal["user", "assistant"]
     text: str
     calls: tuple[ContextCall, ...] = ()
+    _tokens: int = field(default=-1, init=False, compare=False, repr=False)
 
     @property
     def tokens(self) -> int:
-        """An estimate of the message's tokens."""
-        calls = sum(call.tokens for call in self.calls)
-        return estimate_tokens(self.text) + MESSAGE_OVERHEAD_TOKENS + calls
+        """An estimate of the message's tokens, made once: there are thousands."""
+        if self._tokens < 0:
+            tokens = estimate_tokens(self.text) + MESSAGE_OVERHEAD_TOKENS
+            tokens += sum(call.tokens for call in self.calls)
+            object.__setattr__(self, "_tokens", tokens)
+        return self._tokens
 
     def describe(self) -> str:
         """Return the message as text, for people."""
         lines = [f"{self.role}: {self.text}"]
         for call in self.calls:
-            lines.append(f"  calls {call.name} {json.dumps(call.arguments, ensure_ascii=False)}")
-            lines.append(f"  {'fails' if call.is_error else 'returns'}: {call.result}")
+            lines.append(call.describe())
         return "\n".join(lines)
 
 

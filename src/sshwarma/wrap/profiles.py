@@ -41,11 +41,13 @@ class ContextReader:
             as text.
         profile: Its profile.
         output_tokens: Maximum output tokens of one step; None if there is no limit.
+        result_tokens: Tokens of its context that are kept for results of tools.
     """
 
     provider_kind: str = ""
     profile: ProfileName = "full"
     output_tokens: int | None = None
+    result_tokens: int = 0
 
 
 UNKNOWN_READER: Final = ContextReader()

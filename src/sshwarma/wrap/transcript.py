@@ -11,25 +11,29 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, NamedTuple
 
-from sshwarma.common.limits import (
-    MAX_CONTEXT_RESULT_CHARACTERS,
-    MAX_CONTEXT_TEXT_CHARACTERS,
-    MAX_KEPT_RESULT_CHARACTERS,
-)
+from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS, MAX_RESULT_CHARACTERS
 from sshwarma.tools.call_outcome import add_changes
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.end_reason import TURN_END_KEY
+from sshwarma.world.leave_out import (
+    ACTION_ARGUMENT,
+    DEFAULT_POLICY,
+    DEFAULT_RETENTION,
+    RetentionPolicy,
+    ToolRetention,
+)
 from sshwarma.world.mentions import split_addressees, write_names_plainly
-from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
 from sshwarma.world.tool_names import model_tool_name
+from sshwarma.wrap.cut_marks import cut_text, describe_left_out
 from sshwarma.wrap.layers import ContextCall, ContextMessage
 from sshwarma.wrap.profiles import NO_TOOLS_READER
-
-RetentionMode = Literal["KEEP", "SHORT", "PARAMS_ONLY", "OMIT"]
+from sshwarma.wrap.render_cache import RenderCache, RenderedPart, RenderedRows
+from sshwarma.wrap.tokens import MESSAGE_OVERHEAD_TOKENS
 
 INDENT: Final = "  "
 """What every line of a row but its first begins with."""
@@ -39,51 +43,55 @@ RESULT_KINDS: Final = frozenset(("tool.result", "tool.error", "tool.timeout"))
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Maximum length of one text in the arguments of an earlier call."""
 
-
-@dataclass(frozen=True, slots=True)
-class RetentionPolicy:
-    """How much of a tool's calls is kept once their turn is over.
-
-    KEEP the result, its start (SHORT, `max_characters` of it), the call without its result
-    (PARAMS_ONLY), or nothing (OMIT).
-    """
-
-    mode: RetentionMode = "SHORT"
-    max_characters: int = MAX_CONTEXT_RESULT_CHARACTERS
-
-    @classmethod
-    def from_metadata(cls, metadata: Mapping[str, Any]) -> RetentionPolicy:
-        """Return a tool's policy, from `leave_out` and `short_amount` of its metadata."""
-        leave = str(metadata.get("leave_out", "SHORT")).upper()
-        amount = metadata.get("short_amount", MAX_CONTEXT_RESULT_CHARACTERS)
-        characters = (
-            amount if isinstance(amount, int) and amount > 0 else MAX_CONTEXT_RESULT_CHARACTERS
-        )
-        match leave:
-            case "KEEP":
-                return cls("KEEP", MAX_KEPT_RESULT_CHARACTERS)
-            case "PARAMS_ONLY":
-                return cls("PARAMS_ONLY", characters)
-            case "OMIT":
-                return cls("OMIT", characters)
-            case _:
-                return cls("SHORT", min(characters, MAX_KEPT_RESULT_CHARACTERS))
+CALL_KINDS: Final = frozenset(("tool.call", *RESULT_KINDS))
+"""Rows of a call: itself, and how it ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptEntry:
+class TranscriptEntry(NamedTuple):
     """A message, with the row it begins with."""
 
     row: Row
     message: ContextMessage
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenStep:
-    """The message that further calls of a step join; `number` is None if unknown yet."""
+class RowPart(NamedTuple):
+    """A part of a request that one row makes: a message, or a call of a message.
 
-    entry: int
-    number: int | None = None
+    It is None for an own call that is left out, and for the result of a call that does not know its
+    step.
+    """
+
+    row: Row
+    sent: ContextMessage | ContextCall | None
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of its tokens; a call counts as a message of its own."""
+        if self.sent is None:
+            return 0
+        own = MESSAGE_OVERHEAD_TOKENS if isinstance(self.sent, ContextCall) else 0
+        return self.sent.tokens + own
+
+
+class _Links(NamedTuple):
+    """What the rows of a log say of each other.
+
+    Attributes:
+        calls: All calls, by id.
+        own_call_ids: Those of the model that are sent as calls.
+        results: The result of each call, by the call's id.
+        answered_turn_ids: Turns with an answer, or a part of one.
+    """
+
+    calls: dict[str, Row]
+    own_call_ids: set[str]
+    results: dict[str | None, Row]
+    answered_turn_ids: set[str | None]
+
+    def is_nested(self, row: Row) -> bool:
+        """Return whether a row belongs to a call within a call."""
+        call = row if row.kind == "tool.call" else self.calls.get(row.parent_row_id or "")
+        return call is not None and call.parent_row_id in self.calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,108 +103,140 @@ class Transcript:
     holds.
 
     Attributes:
+        policies: What is left out of the calls of each tool, by its qualified name.
         reader: The model as the reader of texts that name calls.
         max_result_characters: Maximum characters of a tool's result.
         max_text_characters: Maximum characters of any other row.
         plain_calls: Whether all own calls are text, for a model that is offered no tools.
         text_turn_ids: Turns whose calls are text, because another kind of provider answered.
+        cache: Remembers rows that were formatted.
     """
 
     model_id: str
     agents: AgentDirectory
-    policies: Mapping[str, RetentionPolicy]
+    policies: Mapping[str, ToolRetention]
     reader: Reader = NO_TOOLS_READER
-    max_result_characters: int = MAX_KEPT_RESULT_CHARACTERS
+    max_result_characters: int = MAX_RESULT_CHARACTERS
     max_text_characters: int = MAX_CONTEXT_TEXT_CHARACTERS
     plain_calls: bool = False
     text_turn_ids: frozenset[str] = frozenset()
+    cache: RenderCache | None = None
 
     def render_rows(self, rows: Sequence[Row]) -> tuple[TranscriptEntry, ...]:
         """Return the rows as messages.
 
         Left out are calls within a call, and what the policy of a tool leaves out.
         """
-        call_ids = {row.id for row in rows if row.kind == "tool.call"}
-        nested_ids = {
-            row.id for row in rows if row.kind == "tool.call" and row.parent_row_id in call_ids
-        }
-        own_call_ids = {
-            row.id
-            for row in rows
-            if row.kind == "tool.call"
-            and self._is_own(row)
-            and row.turn_id not in self.text_turn_ids
-        }
-        if self.plain_calls:
-            own_call_ids.clear()
-        results = {row.parent_row_id: row for row in rows if row.kind in RESULT_KINDS}
-        answered_turn_ids = {
-            row.turn_id for row in rows if row.kind == "chat" and row.parent_row_id and row.turn_id
-        }
-        entries: list[TranscriptEntry] = []
-        steps: dict[str | None, _OpenStep] = {}  # by turn, what its next call may join
+        return join_parts(self.render_parts(rows))
+
+    def render_parts(self, rows: Sequence[Row]) -> list[RowPart]:
+        """Return the parts that are sent of rows, in order; a result is in its own call."""
+        links = self._link_rows(rows)
+        cached = self._find_cached()
+        known = cached.parts if cached is not None else {}
+        parts: list[RowPart] = []
         for row in rows:
-            if row.id in nested_ids or row.parent_row_id in nested_ids:
-                continue
-            if self._is_own(row) and row.kind == "chat":
-                steps[row.turn_id] = _OpenStep(len(entries))
-                entries.append(TranscriptEntry(row, ContextMessage("assistant", self._text(row))))
-            elif row.id in own_call_ids:
-                self._add_call(entries, steps, row, results.get(row.id))
-            elif row.parent_row_id in own_call_ids and row.kind in RESULT_KINDS:
-                # Its call has it. Calls of older rows do not know their step: the next begins one.
-                if row.turn_id in steps and steps[row.turn_id].number is None:
-                    del steps[row.turn_id]
+            kind, parent_id = row.kind, row.parent_row_id
+            is_kept = kind not in CALL_KINDS
+            if not is_kept:
+                if parent_id in links.calls and links.is_nested(row):
+                    continue
+                if parent_id in links.own_call_ids and kind != "tool.call":  # its call has it
+                    if "step" not in links.calls[parent_id or ""].meta:
+                        parts.append(RowPart(row, None))
+                    continue
+                is_kept = row.author_id != self.model_id or row.turn_id not in self.text_turn_ids
+            if is_kept and row.id in known:
+                part = known[row.id]
             else:
-                text = self._render_row(row, is_answered=row.turn_id in answered_turn_ids)
-                if text is not None:
-                    entries.append(TranscriptEntry(row, ContextMessage("user", text)))
-        return tuple(entries)
+                part = self._render_part(row, links)
+                if is_kept and cached is not None and self._is_final(row, links):
+                    cached.store(row.id, part)
+            if part is not None or row.id in links.own_call_ids:
+                parts.append(RowPart(row, part))
+        return parts
+
+    def policy_of(self, row: Row, call: Row | None) -> RetentionPolicy:
+        """Return the policy of a row of a call; `call` has its arguments, if it is known."""
+        retention = self.policies.get(tool_of(row), DEFAULT_RETENTION)
+        if not retention.per_action or call is None:
+            return retention.whole
+        return retention.for_action(_load_arguments(call).get(ACTION_ARGUMENT))
+
+    def _link_rows(self, rows: Sequence[Row]) -> _Links:
+        links = _Links({}, set(), {}, set())
+        model_id, text_turn_ids = self.model_id, self.text_turn_ids
+        for row in rows:
+            kind = row.kind
+            if kind == "chat":
+                if row.parent_row_id and row.turn_id:
+                    links.answered_turn_ids.add(row.turn_id)
+            elif kind == "tool.call":
+                links.calls[row.id] = row
+                is_own = row.author_id == model_id and not self.plain_calls
+                if is_own and row.turn_id not in text_turn_ids:
+                    links.own_call_ids.add(row.id)
+            elif kind in RESULT_KINDS:
+                links.results[row.parent_row_id] = row
+        return links
+
+    def _find_cached(self) -> RenderedRows | None:
+        """Return the rows that were formatted for the same reader."""
+        if self.cache is None:
+            return None
+        policies = frozenset(
+            (name, str(policies))
+            for name, policies in self.policies.items()
+            if policies != DEFAULT_RETENTION
+        )
+        return self.cache.find(
+            (
+                self.model_id, self.agents.version, policies, self.reader, self.plain_calls,
+                self.max_result_characters, self.max_text_characters,
+            )
+        )  # fmt: skip
+
+    @staticmethod
+    def _is_final(row: Row, links: _Links) -> bool:
+        """Return whether a row is formatted so in every log, whatever other rows it has."""
+        if row.kind == "notice":
+            return False
+        if row.kind == "tool.call":
+            return row.id in links.results
+        return row.kind not in RESULT_KINDS or row.parent_row_id in links.calls
 
     def _is_own(self, row: Row) -> bool:
         return row.author_id == self.model_id
 
-    def _add_call(
-        self,
-        entries: list[TranscriptEntry],
-        steps: dict[str | None, _OpenStep],
-        row: Row,
-        result: Row | None,
-    ) -> None:
-        """Add an own call to the message of its step, or begin one."""
-        policy = self._policy(row)
-        if policy.mode == "OMIT":
-            return
-        call = self._render_call(row, result, policy)
-        number = row.meta.get("step")
-        step = steps.get(row.turn_id)
-        if step is None or step.number not in (None, number):
-            steps[row.turn_id] = _OpenStep(len(entries), number)
-            entries.append(TranscriptEntry(row, ContextMessage("assistant", "", (call,))))
-        else:
-            steps[row.turn_id] = _OpenStep(step.entry, number)
-            entry = entries[step.entry]
-            message = replace(entry.message, calls=(*entry.message.calls, call))
-            entries[step.entry] = replace(entry, message=message)
+    def _render_part(self, row: Row, links: _Links) -> RenderedPart:
+        """Return what is sent of a row; None if nothing is."""
+        if row.kind == "chat" and self._is_own(row):
+            return ContextMessage("assistant", self._text(row))
+        if row.id in links.own_call_ids:
+            policy = self.policy_of(row, row)
+            if policy.mode == "OMIT":
+                return None
+            return self._render_call(row, links.results.get(row.id), policy)
+        call = row if row.kind == "tool.call" else links.calls.get(row.parent_row_id or "")
+        is_answered = row.turn_id in links.answered_turn_ids
+        text = self._render_row(row, self.policy_of(row, call), is_answered=is_answered)
+        return None if text is None else ContextMessage("user", text)
 
     def _render_call(self, row: Row, result: Row | None, policy: RetentionPolicy) -> ContextCall:
         if result is None:
             text = "There is no result: the turn ended first."
-        elif policy.mode == "PARAMS_ONLY" and result.kind == "tool.result":
-            text = f"{len(result.content)} characters: row {result.seq}"
         else:
-            text = write_names_plainly(self._cut_result(result, policy), self.agents)
+            text = write_names_plainly(self._result_text(result, policy), self.agents)
         is_error = result is None or result.kind != "tool.result"
-        name = model_tool_name(_tool_of(row))
+        name = model_tool_name(tool_of(row))
         return ContextCall(
             f"call_{row.seq}", name, _read_arguments(row, self.reader), text, is_error
         )
 
-    def _render_row(self, row: Row, *, is_answered: bool) -> str | None:
+    def _render_row(self, row: Row, policy: RetentionPolicy, *, is_answered: bool) -> str | None:
         """Return a row as the text of a message; None if its tool's policy leaves it out."""
         name = self.agents.name_of(row.author_id)
-        tool = model_tool_name(_tool_of(row))
-        policy = self._policy(row)
+        tool = model_tool_name(tool_of(row))
         match row.kind:
             case "chat":
                 speaker, said = split_addressees(name, row.content, self.agents)
@@ -211,22 +251,15 @@ class Transcript:
             case _ if row.kind.startswith("tool.") and policy.mode == "OMIT":
                 return None
             case "tool.call":
-                head, text = f"[{name} called {tool}] ", self._cut_result(row, RetentionPolicy())
-            case "tool.result" if policy.mode == "PARAMS_ONLY":
-                head = f"[{tool} returned to {name}] "
-                text = f"{len(row.content)} characters: row {row.seq}"
+                head, text = f"[{name} called {tool}] ", self._cut_result(row, DEFAULT_POLICY)
             case "tool.result":
-                head, text = f"[{tool} returned to {name}] ", self._cut_result(row, policy)
+                head, text = f"[{tool} returned to {name}] ", self._result_text(row, policy)
             case "tool.error" | "tool.timeout":
-                head = f"[{tool} failed for {name}] "
-                text = self._cut_result(row, RetentionPolicy())
+                head, text = f"[{tool} failed for {name}] ", self._result_text(row, policy)
             case kind:
                 label = kind.removeprefix("journal.")
                 head, text = f"[{name} added the {label}] ", self._text(row)
         return frame_text(head, write_names_plainly(text, self.agents))
-
-    def _policy(self, row: Row) -> RetentionPolicy:
-        return self.policies.get(_tool_of(row), RetentionPolicy())
 
     def _text(self, row: Row) -> str:
         text = write_names_plainly(
@@ -234,10 +267,57 @@ class Transcript:
         )
         return f"{text} … [cut off here]" if row.meta.get("cut") else text
 
+    def _result_text(self, row: Row, policy: RetentionPolicy) -> str:
+        """Return what a policy keeps of a result or an error."""
+        if policy.mode != "PARAMS_ONLY":
+            return self._cut_result(row, policy)
+        is_error = row.kind != "tool.result"
+        note = describe_left_out(row.content, row.seq, self.reader, is_error=is_error)
+        return add_changes(note, row.meta.get(CHANGES_KEY))
+
     def _cut_result(self, row: Row, policy: RetentionPolicy) -> str:
         limit = min(policy.max_characters, self.max_result_characters)
         text = cut_text(row.content, limit, row.seq, self.reader)
         return add_changes(text, row.meta.get(CHANGES_KEY))
+
+
+def join_parts(parts: Sequence[RowPart]) -> tuple[TranscriptEntry, ...]:
+    """Return the messages of a log: calls of a step join the text before them."""
+    entries: list[TranscriptEntry] = []
+    calls: dict[int, list[ContextCall]] = {}  # by entry, those of its message
+    # By turn, the entry that further calls of its step join, and the number of the step. There is
+    # no entry if the calls of the step were left out, and no number if it is unknown yet.
+    steps: dict[str | None, tuple[int | None, int | None]] = {}
+    for row, sent in parts:
+        turn_id = row.turn_id
+        if isinstance(sent, ContextMessage):
+            if sent.role == "assistant":
+                steps[turn_id] = (len(entries), None)
+            entries.append(TranscriptEntry(row, sent))
+            continue
+        index, open_number = steps.get(turn_id, (None, None))
+        if row.kind != "tool.call":  # of an older row, which does not know its step: it ends here
+            if open_number is None:
+                steps.pop(turn_id, None)
+            continue
+        number = row.meta.get("step")
+        if open_number not in (None, number):
+            index = None
+        if sent is not None and index is None:
+            index = len(entries)
+            entries.append(TranscriptEntry(row, _NO_TEXT))
+        steps[turn_id] = (index, number)
+        if sent is not None and index is not None:
+            calls.setdefault(index, []).append(sent)
+    for index, joined in calls.items():
+        row, message = entries[index]
+        entries[index] = TranscriptEntry(
+            row, ContextMessage("assistant", message.text, tuple(joined))
+        )
+    return tuple(entries)
+
+
+_NO_TEXT: Final = ContextMessage("assistant", "")
 
 
 def frame_text(head: str, text: str) -> str:
@@ -288,37 +368,23 @@ def parse_rows(text: str) -> list[tuple[str, str]]:
     return parsed
 
 
-def cut_text(text: str, characters: int, seq: int, reader: Reader, length: int = 0) -> str:
-    """Return the start of a text that is too long, with the call that reads on.
-
-    Never cut within a code point.
-
-    Args:
-        text: The text, or the start of it.
-        characters: Maximum characters of it that stay.
-        seq: Number of the row that has the whole text.
-        reader: Who reads it; a model that is not offered the call reads the row's number.
-        length: Characters of the whole text, if `text` is only its start.
-    """
-    if len(text) <= characters:
-        return text
-    omitted_count = max(length, len(text)) - characters
-    call = next_call(": {}", "expand", row=seq, start=characters).text(reader)
-    return f"{text[:characters]}… ({omitted_count:,} more characters{call or f' in row {seq}'})"
-
-
-def _tool_of(row: Row) -> str:
+def tool_of(row: Row) -> str:
+    """Return the qualified name of the tool of a call or a result."""
     return str(row.meta.get("tool", "")) or "unknown"
 
 
-def _read_arguments(row: Row, reader: Reader) -> dict[str, Any]:
-    """Return the arguments of a call, with long texts cut."""
+def _load_arguments(row: Row) -> dict[str, Any]:
+    """Return the arguments of a call; those that are no object are one argument."""
     try:
         arguments = json.loads(row.content)
     except ValueError:
         arguments = row.content
-    if not isinstance(arguments, dict):
-        return {"arguments": _cut_argument(arguments, row.seq, reader)}
+    return arguments if isinstance(arguments, dict) else {"arguments": arguments}
+
+
+def _read_arguments(row: Row, reader: Reader) -> dict[str, Any]:
+    """Return the arguments of a call, with long texts cut."""
+    arguments = _load_arguments(row)
     return {name: _cut_argument(value, row.seq, reader) for name, value in arguments.items()}
 
 
