@@ -22,10 +22,12 @@ from pydantic_ai.messages import (
 from sshwarma.models.backend import StepRequest
 from sshwarma.models.messages import ResponseCache, build_messages
 from sshwarma.models.step_requests import to_message
+from sshwarma.world import reader as world_reader
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.leave_out import ToolRetention, parse_policy, read_declared
-from sshwarma.world.reader import Reader
+from sshwarma.world.reader import Reader, VerbNames
 from sshwarma.world.row import Row
+from sshwarma.wrap import cut_marks
 from sshwarma.wrap.compact import compact_log
 from sshwarma.wrap.layers import ContextMessage
 from sshwarma.wrap.render_cache import RenderCache
@@ -221,3 +223,19 @@ def test_mark_of_a_cut_names_only_calls_that_the_model_is_offered() -> None:
     call = json.dumps({"row": 3, "start": 5})
     expected = f"12345… (4 more characters of 9: global__expand {call})"
     assert made.calls[0].result == expected
+
+
+def test_mark_names_the_key_where_the_model_is_offered_a_reader_of_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    label = "memory:read_range"
+    names = VerbNames(label, "read_range", "read_range", "", str)
+    monkeypatch.setitem(world_reader._verbs, cut_marks.READ_RANGE_VERB, names)
+    offered = frozenset({("memory__read_range", frozenset({"key", "start_char", "end_char"}))})
+    text = cut_marks.cut_text("x" * 9_000, 600, 42, Reader("model", offered))
+    call = json.dumps({"key": "stubs.42", "start_char": 600, "end_char": 4_600})
+    rest = f"8,400 more characters of 9,000, key stubs.42: memory__read_range {call}"
+    assert text == "x" * 600 + f"… ({rest})"
+    note = cut_marks.describe_left_out("x" * 90, 42, Reader("model", offered), is_error=False)
+    call = json.dumps({"key": "stubs.42", "start_char": 0, "end_char": 90})
+    assert note == f"(90 characters left out, key stubs.42: memory__read_range {call})"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,8 +29,6 @@ from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamUpdated
 from sshwarma.world.row import Row
 from sshwarma.world.usage import TokenUsage
-from sshwarma.wrap.compose import ModelContext
-from sshwarma.wrap.layers import Layer
 from support.house import House, Scripted, nothing, said_by
 from support.services import ProviderBase
 from support.waiting import until
@@ -124,28 +121,6 @@ async def test_concurrent_answers_per_room_are_bounded(
     assert "called guide, but a room may have at most 2 answers in progress" in " ".join(
         row.content for row in tail
     )
-
-
-async def test_too_long_context_is_retried_with_a_smaller_budget(house: House) -> None:
-    received: list[int] = []
-
-    class Counting:
-        async def compose(self, caller: Caller, *_: Any, budget: int, **__: Any) -> ModelContext:
-            received.append(budget)
-            layer = Layer("x", "turn", "system", text="word " * 1000)
-            return ModelContext((layer,))
-
-    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
-        if len(received) == 1:
-            raise BackendError("too long", is_context_too_long=True)
-        yield TextDelta("now it fits")
-
-    house.backend.context_tokens = 8_000
-    house.backend.script = script
-    house.turns._deps = replace(house.turns._deps, composer=Counting())  # type: ignore[arg-type]
-    made = await house.says("alice", "@qwen go")
-    assert said_by(made, house, "qwen") == ["now it fits"]
-    assert received == [8_000, 500]
 
 
 @pytest.mark.parametrize(

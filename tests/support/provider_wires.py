@@ -85,7 +85,16 @@ def scripts(wire: Wire) -> Iterator[dict[str, Any]]:
     yield on("broken", {"toolCalls": [{**look, "arguments": '{"at": '}, say]})
     wrong_key = f"Incorrect API key provided: {KEYS['OPENAI_API_KEY'][:12]}****."
     yield on("locked", refused(401, wrong_key, type="authentication_error"))
-    yield on("too long", wire.too_long)
+    yield on("much too long", wire.too_long)
+    fits = {"content": "Now it fits."}
+    yield on("first too long", wire.too_long, match={"sequenceIndex": 0})
+    yield on("first too long", fits, match={"sequenceIndex": 1})
+    who = {"toolCalls": [{"name": "sshwarma__who", "arguments": "{}", "id": "call_w"}]}
+    yield on("then too long", who, match={"hasToolResult": False})
+    late = {"hasToolResult": True}
+    yield on("then too long", wire.too_long, match=late | {"sequenceIndex": 0})
+    yield on("then too long", fits, match=late | {"sequenceIndex": 1})
+    yield on("always too long", wire.too_long)
     yield on("no such", refused(404, "no such model", code="model_not_found"))
 
 

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 MAX_DETAIL_CHARACTERS: Final = 300
 
 _CONTEXT_TOO_LONG: Final = re.compile(
-    r"context.{0,12}(length|size|window)|prompt is too long|too many tokens|exceed_context"
-    r"|input length|token count.{0,40}exceeds",
+    r"context.{0,12}(length|size|window)|(prompt|input) is too long|too many tokens"
+    r"|exceed_context|input length|prompt length|token count.{0,40}exceeds"
+    r"|reduce the length of the (messages|prompt)|too large for model with \d+ maximum",
     re.IGNORECASE | re.DOTALL,
 )
 _KEY_LIKE: Final = re.compile(r"\b(sk|key|AIza)[-_]?[A-Za-z0-9*_-]{8,}")
@@ -100,7 +101,9 @@ def _classify_api_error(
     model, address = settings.model, base_url_of(settings)
     detail = _error_detail(error, key)
     retry_after = error.retry_after
-    if isinstance(error, known.ModelContextWindowExceededError) or _CONTEXT_TOO_LONG.search(detail):
+    if isinstance(error, known.ModelContextWindowExceededError) or (
+        _CONTEXT_TOO_LONG.search(detail) and not isinstance(error, known.ModelRateLimitError)
+    ):
         text = f"the conversation exceeds the context window of {model}"
         return ModelFailure(BackendError(text, is_context_too_long=True))
     if isinstance(error, known.ModelAuthenticationError):

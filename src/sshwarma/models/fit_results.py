@@ -20,8 +20,8 @@ cache, so it is large, and the next ones are rare."""
 OLD_RESULT_TOKENS: Final = (150, 40, 0)
 """Tokens of a result of an earlier step, tried in order when a new result has too little room."""
 
-POSITION_TOKENS: Final = 5
-"""Tokens of the position at which to read on, in the mark at a cut: one for each digit."""
+POSITION_TOKENS: Final = 10
+"""Tokens of the positions between which to read on, in the mark at a cut: one for each digit."""
 
 
 class ResultFitter:

@@ -10,7 +10,6 @@ import math
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import structlog
 
@@ -34,8 +33,10 @@ from sshwarma.models.backend import (
 )
 from sshwarma.models.budget import BudgetExceeded, TurnBudget
 from sshwarma.models.fit_results import ResultFitter
+from sshwarma.models.follow_ups import FollowUpHandler
 from sshwarma.models.live_answer import LiveAnswer
 from sshwarma.models.offered_tools import make_model_reader
+from sshwarma.models.request_limit import RequestLimit
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.models.step_calls import StepCalls
 from sshwarma.models.step_requests import StepRequestBuilder
@@ -58,23 +59,9 @@ from sshwarma.world.turns import Turn, TurnStatus
 from sshwarma.world.usage import TokenUsage
 from sshwarma.wrap.compose import ModelContext
 from sshwarma.wrap.host import LuaError
-from sshwarma.wrap.tokens import MIN_ANSWER_TOKENS, count_answer_tokens
+from sshwarma.wrap.tokens import MIN_ANSWER_TOKENS
 
 log = structlog.get_logger(__name__)
-
-
-class FollowUpHandler(Protocol):
-    """Handles the models that an answer mentions."""
-
-    def open_follow_ups(
-        self, tx: Change, running_turn: RunningTurn, row: Row
-    ) -> list[tuple[Turn, Agent]]:
-        """Open turns for the models that the final answer `row` mentions; return them."""
-
-    def start_follow_ups(
-        self, running_turn: RunningTurn, row: Row | None, opened: list[tuple[Turn, Agent]]
-    ) -> None:
-        """Handle the end of a turn whose last row is stored; `opened` are its follow-ups."""
 
 
 class RunningTurn:
@@ -97,7 +84,7 @@ class RunningTurn:
         services: RequestServices,
         *,
         asked: Question,
-        follower: FollowUpHandler,
+        follower: FollowUpHandler[RunningTurn],
     ) -> None:
         self.turn = turn
         self.agent = agent
@@ -120,7 +107,7 @@ class RunningTurn:
         self._budget = TurnBudget()
         self._results = ResultFitter()
         self._reader: Reader | None = None  # the model, with the tools of its latest request
-        self._request_tokens = 0  # most tokens of a request; 0 if the backend reads no context
+        self._limit = RequestLimit()
         # A started step without usage yet.
         self._uncounted_step: tuple[Backend, StepRequest] | None = None
         self._is_started = False  # whether the task has begun to run
@@ -179,22 +166,12 @@ class RunningTurn:
         if backend is None:  # it was removed after the mention
             raise BackendError("the model was removed", cause="the model was removed")
         self._budget.check()
-        window = backend.context_tokens
-        self._request_tokens = window - count_answer_tokens(window, backend.output_tokens)
-        context = await self._compose(backend, window)
+        context = await self._compose(backend, self._limit.set_window(backend))
         steps: tuple[TurnStep, ...] = ()
         while True:
             await self._make_caller().as_present()
             self._budget.begin_step()
-            try:
-                calls = await self._run_step(backend, context, steps)
-            except BackendError as error:
-                if not error.is_context_too_long or self.live_answer.text:
-                    raise
-                # Retry once with a shorter context and truncated results.
-                self._request_tokens //= 2
-                context = await self._compose(backend, (context.tokens or 2) // 2)
-                calls = await self._run_step(backend, context, steps)
+            calls, context = await self._run_fitting_step(backend, context, steps)
             if not calls:
                 return
             text = self.live_answer.text
@@ -204,6 +181,37 @@ class RunningTurn:
                 raise self._budget.make_end_error()
             steps += (TurnStep(text, await self._calls.run(self._make_caller(), calls)),)
             self.live_answer.set_running_tools()
+
+    async def _run_fitting_step(
+        self, backend: Backend, context: ModelContext, steps: tuple[TurnStep, ...]
+    ) -> tuple[list[ToolCall], ModelContext]:
+        """Run one step, again with a shorter context if that of the turn is too long.
+
+        Returns its tool calls, and the context for the next step.
+        """
+        while True:
+            try:
+                return await self._run_step(backend, context, steps), context
+            except BackendError as error:
+                context = await self._shorten_context(backend, error)
+
+    async def _shorten_context(self, backend: Backend, error: BackendError) -> ModelContext:
+        """Compose a shorter context than in the request of the step that failed.
+
+        Results of the turn itself are cut to fit it, too.
+
+        Raises:
+            BackendError: the error, if a shorter context does not help.
+        """
+        if self.live_answer.text or self._uncounted_step is None:
+            raise error
+        self._limit.check_may_lower(error)
+        _, request = self._uncounted_step
+        lower = partial(self._limit.lower, request, backend, self.agent.name, self.turn)
+        text = await asyncio.to_thread(lower)
+        await self._world.change(partial(self.rows.append_notice, text=text))
+        window = self._limit.count_window_tokens(backend.output_tokens)
+        return await self._compose(backend, window)
 
     async def _run_step(
         self, backend: Backend, composed: ModelContext, steps: tuple[TurnStep, ...]
@@ -256,9 +264,9 @@ class RunningTurn:
             self._reader = make_model_reader(request.tools)
         answer_tokens = min(MIN_ANSWER_TOKENS, backend.output_tokens or MIN_ANSWER_TOKENS)
         size = 0
-        if self._request_tokens:
+        if self._limit.tokens:
             left = self._budget.left_tokens
-            budget = self._request_tokens
+            budget = self._limit.tokens
             if left is not None:
                 budget = min(budget, max(0, left - answer_tokens))
             # In a thread: to estimate the tokens of long results takes tens of milliseconds.
@@ -285,13 +293,7 @@ class RunningTurn:
             text = "its context could not be composed"
             raise BackendError(f"{text}: {error}", cause=text) from error
         context = composed.context
-        if context.tool_tokens >= self._request_tokens:
-            raise BackendError(
-                f"its {len(composed.offers)} tools have about {context.tool_tokens} tokens, and its"
-                f" context has room for {self._request_tokens} before the answer; unequip some, or"
-                " ask an owner to set its profile to small or its context_tokens higher",
-                cause="its tools do not fit its context",
-            )
+        self._limit.check_tools(len(composed.offers), context.tool_tokens)
         last = self._deps.context_log.find_last(self.turn.room_id, self.agent.id)
         known = () if last is None else last.notices  # a script fails at each answer
         for notice in (one for one in context.notices if one not in known):

@@ -17,8 +17,8 @@ from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.tool_names import model_tool_name
-from sshwarma.wrap.layers import ContextMessage
-from sshwarma.wrap.tokens import estimate_tokens
+from sshwarma.wrap.layers import ContextCall, ContextMessage
+from sshwarma.wrap.tokens import MESSAGE_OVERHEAD_TOKENS, estimate_tokens
 from sshwarma.wrap.transcript import (
     CALL_KINDS,
     INDENT,
@@ -167,10 +167,14 @@ class _UnitsOfRows:
 def _count_units(parts: Sequence[RowPart], units: _UnitsOfRows) -> dict[str, int]:
     """Return the tokens of each unit, ordered by their last row."""
     costs: dict[str, int] = {}
-    for part in parts:
-        row = part.row
+    last = ""
+    for row, sent in parts:
+        tokens = 0 if sent is None else sent.tokens
+        if type(sent) is ContextCall:
+            tokens += MESSAGE_OVERHEAD_TOKENS  # it may be a message of its own
         unit = row.turn_id or units.find(row)
-        costs[unit] = costs.pop(unit, 0) + part.tokens
+        costs[unit] = tokens + (costs[unit] if unit == last else costs.pop(unit, 0))
+        last = unit
     return costs
 
 

@@ -33,7 +33,6 @@ from sshwarma.wrap.cut_marks import cut_text, describe_left_out
 from sshwarma.wrap.layers import ContextCall, ContextMessage
 from sshwarma.wrap.profiles import NO_TOOLS_READER
 from sshwarma.wrap.render_cache import RenderCache, RenderedPart, RenderedRows
-from sshwarma.wrap.tokens import MESSAGE_OVERHEAD_TOKENS
 
 INDENT: Final = "  "
 """What every line of a row but its first begins with."""
@@ -63,14 +62,6 @@ class RowPart(NamedTuple):
 
     row: Row
     sent: ContextMessage | ContextCall | None
-
-    @property
-    def tokens(self) -> int:
-        """An estimate of its tokens; a call counts as a message of its own."""
-        if self.sent is None:
-            return 0
-        own = MESSAGE_OVERHEAD_TOKENS if isinstance(self.sent, ContextCall) else 0
-        return self.sent.tokens + own
 
 
 class _Links(NamedTuple):

@@ -151,7 +151,7 @@ async def test_request_that_failed_is_recorded(mock: Mock, wire: Wire, backend: 
 
 
 async def test_context_too_long_is_recognized(mock: Mock, wire: Wire, backend: Ask) -> None:
-    _, failed = await heard(backend(wire, mock.url), question(f"too long {wire}"))
+    _, failed = await heard(backend(wire, mock.url), question(f"much too long {wire}"))
     assert failed is not None
     assert failed.is_context_too_long
     assert "exceeds the context window" in str(failed)
