@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     "store", "terminal", "lua", "finding", "transport", "sftp", "toolsets", "world", "models",
-    "hub", "mcp_server", "memory",
+    "hub", "mcp_server", "memory", "compaction",
 )  # fmt: skip
 
 for name in BENCHMARKS:
