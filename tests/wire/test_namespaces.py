@@ -69,7 +69,7 @@ def tools(person: Person) -> set[str]:
     return {
         item["name"]
         for item in person.json("inv")["equipped"]
-        if item["usable"] and item["namespace"] not in ("global", "sshwarma")
+        if item["usable"] and item["namespace"] not in ("global", "memory", "sshwarma")
     }
 
 
@@ -127,95 +127,6 @@ def test_only_the_creator_may_change_a_namespace(ann: Person, house: Server) -> 
         assert ann.run(wrong).status != 0, wrong
     ann.does("namespace remove own")
     assert "own" not in listed(ann)
-
-
-@covers("namespace set", "wrap")
-def test_retention_policy_of_a_tool_trims_its_results_in_the_prompt(
-    ann: Person, house: Server
-) -> None:
-    ann.does("tool new long = return ('x'):rep(3000)", "run long")
-    room = ann.json("state list")["room"]
-
-    def received() -> str:
-        layers = {layer["name"]: layer["text"] for layer in ann.json("wrap @qwen")["layers"]}
-        return str(layers.get("log", ""))
-
-    assert received().count("x" * 600) == 1
-    assert '2,400 more characters of 3,000: global__expand {"row"' in received()
-    modes = {
-        "KEEP": "x" * 3000,
-        "SHORT 50": "2,950 more",
-        "PARAMS_ONLY": "3,000 characters left out",
-    }
-    for leave, seen in modes.items():
-        ann.does(f"namespace set {room}:long leave_out {leave}")
-        assert seen in received()
-    ann.does(f"namespace set {room}:long leave_out OMIT")
-    assert "long" not in received()
-    for wrong in ("MAYBE", "SHORT many", "KEEP 5", "SHORT 0"):
-        assert ann.run(f"namespace set {room}:long leave_out {wrong}").status == 2
-    assert "is now: SHORT 600" in ann.does(f"namespace set {room}:long leave_out -")
-    assert received().count("x" * 600) == 1
-    assert ann.run("namespace set git leave_out KEEP").status != 0
-
-
-@covers("namespace set", "examine")
-def test_action_of_a_call_has_a_policy_of_its_own(ann: Person) -> None:
-    script = "-- @param action string What to do\nreturn args.action:rep(200)"
-    assert ann.run("tool new page", script).status == 0
-    ann.does("run page action=keep", "run page action=drop")
-    room = ann.json("state list")["room"]
-    said = ann.does(f"namespace set {room}:page leave_out.drop PARAMS_ONLY")
-    assert f"leave_out of {room}:page is now: SHORT 600; drop: PARAMS_ONLY." in said
-    layers = {layer["name"]: layer["text"] for layer in ann.json("wrap @qwen")["layers"]}
-    assert "(800 characters left out" in layers["log"]
-    assert "keep" * 150 in layers["log"]
-    shown = ann.json(f"examine {room}:page")["leave_out"]
-    assert shown == {
-        "policy": "SHORT 600", "per_action": {"drop": "PARAMS_ONLY"}, "decided": True,
-    }  # fmt: skip
-    assert "Leaves out: SHORT 600; drop: PARAMS_ONLY (set here)" in ann.does(f"examine {room}:page")
-    refused = ann.run(f"namespace set {room}:page leave_out.d/p KEEP")
-    assert refused.status == 2
-    assert "leave_out.d/p: an action has letters" in refused.err
-    assert ann.run(f"namespace set {room}:page keywords.x KEEP").status == 2
-    ann.does(f"namespace set {room}:page leave_out.drop -")
-    assert not ann.json(f"examine {room}:page")["leave_out"]["decided"]
-
-
-@covers("wrap")
-def test_preview_shows_each_row_before_and_after_it_is_compacted(ann: Person) -> None:
-    modes = {"keep": "KEEP", "short": "SHORT 9", "size": "PARAMS_ONLY", "gone": "OMIT"}
-    room = ann.json("state list")["room"]
-    for name, mode in modes.items():
-        ann.does(f"tool new {name} = return ('{name} '):rep(100)", f"run {name}")
-        ann.does(f"namespace set {room}:{name} leave_out {mode}")
-    shown = ann.json("wrap @qwen --compacted")
-    of_results = {
-        row["tool"].partition(":")[2]: row for row in shown["rows"] if row["kind"] == "tool.result"
-    }
-    assert {name: row["policy"] for name, row in of_results.items()} == modes
-    assert {name: row["outcome"] for name, row in of_results.items()} == {
-        "keep": "kept", "short": "shortened", "size": "size only", "gone": "left out",
-    }  # fmt: skip
-    before = {row["tokens_before"] for row in of_results.values()}
-    assert min(before) > 100
-    for name, row in of_results.items():
-        assert (row["tokens_after"] < row["tokens_before"]) == (name != "keep")
-        assert (row["tokens_after"] == 0) == (name == "gone")
-    assert shown["tokens_after"] < shown["tokens_before"] <= shown["budget"]
-    assert not shown["summary"]
-    drawn = ann.does("wrap @qwen --compacted")
-    assert "The log as qwen would read it: " in drawn
-    assert any("SHORT 9" in line and "shortened" in line for line in drawn.splitlines())
-    tight = ann.json("wrap @qwen --tokens 60")
-    assert tight["budget"] == 60
-    assert {"summarized", "left out"} & {row["outcome"] for row in tight["rows"]}
-    assert "summarized" in tight["note"]
-    assert tight["tokens_before"] == shown["tokens_before"], "nothing stored changes"
-    assert ann.run("wrap @qwen last --compacted").status == 2
-    ann.does("say and nothing else happened")
-    assert ann.json("wrap @qwen --compacted")["rows"][-1]["outcome"] == "kept"
 
 
 @covers("load", "unload")

@@ -18,7 +18,8 @@ from sshwarma.verbs.rights import MEMORY_RIGHT
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid
+from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.stubs import read_stub
 
 MAX_TAB_SPACES = 16
 
@@ -27,7 +28,14 @@ TabSpaces: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_TAB_SPAC
 
 
 async def _read(caller: Caller, key: str) -> str:
-    return await read_text(caller, await find_memory(caller, of_project=False), key)
+    """Return the value of a key, or the text of the row that it names as `stubs.42`."""
+    try:
+        return await read_text(caller, await find_memory(caller, of_project=False), key)
+    except NotFound:
+        text = await caller.world.store.read(lambda conn: read_stub(conn, caller.room_id, key))
+        if text is None:
+            raise
+        return text
 
 
 def _check_range(start: int | None, end: int | None, unit: str) -> None:
@@ -53,6 +61,8 @@ async def read_session_lines(
     delimiter: Word | None = None,
 ) -> MemoryText:
     """Read lines of a value in session memory.
+
+    A key such as stubs.42, which the mark at a cut names, is row 42 of the room's log.
 
     Args:
         key: the key.
@@ -95,6 +105,8 @@ async def read_session_characters(
     end_char: Character | None = None,
 ) -> MemoryText:
     """Read a range of characters of a value in session memory.
+
+    A key such as stubs.42, which the mark at a cut names, is row 42 of the room's log.
 
     Args:
         key: the key.

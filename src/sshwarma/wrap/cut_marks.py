@@ -8,7 +8,7 @@ from sshwarma.common.limits import MAX_MODEL_ROW_PART_CHARACTERS
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.stubs import make_stub_key
 
-READ_RANGE_VERB: Final = "mem session read_char_range"
+READ_RANGE_VERB: Final = "mem session chars"
 """The verb that reads a part of a text by its key."""
 
 MAX_ERROR_LINE_CHARACTERS: Final = 200
@@ -45,7 +45,7 @@ def name_reading_call(seq: int, start: int, total: int, reader: Reader) -> str:
     """
     key, end = make_stub_key(seq), min(total, start + MAX_MODEL_ROW_PART_CHARACTERS)
     by_key = next_call("{}", READ_RANGE_VERB, key=key, start_char=start, end_char=end).text(reader)
-    if by_key:
+    if by_key and reader.kind == "model":  # which is known to be offered it
         return f", key {key}: {by_key}"
     expand = next_call(": {}", "expand", row=seq, start=start or None).text(reader)
     return expand or f" in row {seq}"
