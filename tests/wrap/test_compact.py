@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.row import Row
-from sshwarma.wrap.compact import CUT_FRACTION, SUMMARY_FRACTION, CompactedLog, compact_log
+from sshwarma.wrap.compact import (
+    CUT_FRACTION,
+    SUMMARY_FRACTION,
+    CompactedLog,
+    compact_log,
+    summarize_rows,
+)
 from sshwarma.wrap.transcript import Transcript
 
 AGENTS = AgentDirectory()
@@ -57,3 +65,14 @@ def test_cut_moves_at_every_second_question_of_a_talk_heavy_room() -> None:
         moves += bool(log.summary) and oldest != before
         before = oldest
     assert 0 < moves <= 22
+
+
+def test_rows_that_are_only_counted_are_a_range_in_order() -> None:
+    """A line for ten rows of talk may stand around a turn that ended before."""
+    rows = [talk(1, 300), talk(2, 300, "t"), talk(3, 300)]
+    rows += [talk(seq, 300, f"u{seq}") for seq in range(4, 80)]
+    summary = summarize_rows(rows, Transcript("m", AGENTS, {}), 200)
+    counted = next(line for line in summary.splitlines() if " rows by " in line)
+    first, last, count = map(int, re.findall(r"\d+", counted))
+    assert first == 1
+    assert last - first + 1 == count

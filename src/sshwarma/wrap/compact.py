@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS
@@ -263,6 +264,7 @@ def summarize_rows(rows: Sequence[Row], transcript: Transcript, tokens: int) -> 
     while len(shown) > 1 and estimate_tokens(summary) > tokens:
         half = len(shown) - len(shown) // 2
         older += [row for unit in shown[:half] for row in unit]
+        older.sort(key=attrgetter("seq"))  # talk of ten rows stands around turns
         shown = shown[half:]
         summary = _write_summary(shown, older, transcript)
     return summary
