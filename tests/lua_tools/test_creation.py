@@ -11,6 +11,7 @@ from sshwarma.tools.call import Tools
 from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.examine import ThingDetails
 from sshwarma.world import overrides, things
+from sshwarma.world.builtin_containers import is_builtin_tool
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from sshwarma.world.store import Change
 from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
@@ -241,7 +242,7 @@ async def test_fork_copies_tools_with_their_state(alice: Someone, den: str) -> N
     forked = {
         i.thing.label: i
         for i in load.tools
-        if i.source == "room" and "sshwarma" not in i.thing.label
+        if i.source == "room" and not is_builtin_tool(i.thing.label)
     }
     assert set(forked) == {"annex:dice", "annex:coin", "annex:chip"}
     assert forked["annex:coin"].obstacle == "disabled"

@@ -26,19 +26,19 @@ async def test_five_reference_servers_work(hubbed: Hubbed, tmp_path: Path) -> No
     await asyncio.gather(
         hubbed.add("everything", NODE, from_npm("server-everything")),
         hubbed.add("files", NODE, from_npm("server-filesystem"), str(folder)),
-        hubbed.add("memory", NODE, from_npm("server-memory"), env=memory),
+        hubbed.add("recall", NODE, from_npm("server-memory"), env=memory),
         hubbed.add("clock", *from_pypi("mcp_server_time"), "--local-timezone", "UTC"),
         hubbed.add("git", *from_pypi("mcp_server_git"), "--repository", str(folder)),
     )
     listed = (await do(hubbed.owner, "/mcp")).servers
     assert [(server.name, server.state) for server in listed] == [
-        (name, "up") for name in ("clock", "everything", "files", "git", "memory")
+        (name, "up") for name in ("clock", "everything", "files", "git", "recall")
     ]
-    for server in ("everything", "files", "memory", "clock", "git"):
+    for server in ("everything", "files", "recall", "clock", "git"):
         assert (await do(hubbed.owner, f"/mcp show {server}")).refused == ()
     versions = {
         name: (await hubbed.server(name)).metadata["version"]
-        for name in ("clock", "everything", "files", "git", "memory")
+        for name in ("clock", "everything", "files", "git", "recall")
     }
     assert versions["everything"] == "2025-11-25"
     assert versions["clock"] == "2026-07-28"
@@ -55,8 +55,8 @@ async def test_five_reference_servers_work(hubbed: Hubbed, tmp_path: Path) -> No
     assert outside.ending == "error"
     assert "denied" in outside.text.lower()
     entities = [{"name": "lamp", "entityType": "thing", "observations": ["it is lit"]}]
-    assert (await hubbed.call("memory:create_entities", entities=entities)).ending == "result"
-    assert "it is lit" in (await hubbed.call("memory:read_graph")).text
+    assert (await hubbed.call("recall:create_entities", entities=entities)).ending == "result"
+    assert "it is lit" in (await hubbed.call("recall:read_graph")).text
     now = await hubbed.call("clock:get_current_time", timezone="UTC")
     assert '"timezone": "UTC"' in now.text
     status = await hubbed.call("git:git_status", repo_path=str(folder))

@@ -17,8 +17,8 @@ from sshwarma.wrap.profiles import ContextProfile
 from sshwarma.wrap.tokens import estimate_tokens
 from support.house import House
 
-MAX_DEFAULT_TOKENS = 1_450
-"""Estimated tokens of the tools of a new room; o200k counts 920 for them, all rights included."""
+MAX_DEFAULT_TOKENS = 2_050
+"""Estimated tokens of the tools of a new room, all rights included; a quarter is for memory."""
 
 
 def make_item(spec: BuiltinToolSpec) -> Any:
@@ -35,7 +35,7 @@ def offered(spec: BuiltinToolSpec) -> OfferedTool:
 def test_tools_of_a_new_room_cost_few_tokens() -> None:
     specs = [spec for spec in tool_specs() if spec.default or spec.namespace == "global"]
     offers = offer_tools(map(make_item, specs))
-    assert len(offers) == 20
+    assert len(offers) == 25
     assert estimate_tokens(write_offers(offers)) <= MAX_DEFAULT_TOKENS
 
 

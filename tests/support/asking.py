@@ -58,6 +58,14 @@ class Asking:
         return caught.value
 
 
+def _keep_secret_project(tx: Change, owner_id: str) -> None:
+    project = projects.get_or_create_project(
+        tx, f"/srv/{SECRET}", owner_id=owner_id, created_by=owner_id
+    )
+    for value in (SECRET, f"{SECRET} again"):
+        memory.write_value(tx, project.id, SECRET, value, author_id=owner_id)
+
+
 async def keep_secrets(world: World) -> Asking:
     """Fill a new world with secrets that bob must not see."""
     alice, bob = await arrive(world, "alice", role="owner"), await arrive(world, "bob")
@@ -105,20 +113,15 @@ async def keep_secrets(world: World) -> Asking:
         login_keys.add_key(tx, carol.id, "SHA256:x", f"ssh-ed25519 {SECRET}", SECRET)
         tokens.issue_token(tx, carol.id, SECRET, None, None)
         equipment.equip_things(tx, carol.id, [things.get_live_thing(tx.conn, "tool_look")])
-        project = projects.get_or_create_project(
-            tx, f"/srv/{SECRET}", owner_id=carol.id, created_by=carol.id
-        )
-        for value in (SECRET, f"{SECRET} again"):
-            memory.write_value(tx, project.id, SECRET, value, author_id=carol.id)
+        _keep_secret_project(tx, carol.id)
         return {"den": den, "vault": vault}
 
     made = await world.change(fill)
     await world.store.write(
         lambda tx: input_history.append_input_history(tx, [(carol.id, f"say {SECRET}")])
     )
-    logs = await world.store.read(lambda conn: private_messages.read_private_logs(conn, bob.id))
-    assert len(logs) == 1
-    may_read = ("lobby", "home", made["den"], *logs)
+    (log,) = await world.store.read(lambda conn: private_messages.read_private_logs(conn, bob.id))
+    may_read = ("lobby", "home", made["den"], log)
     everyone = (*may_read, made["vault"])
     return Asking(
         world, ReportScope(bob.id, may_read), ReportScope(alice.id, everyone, is_admin=True)

@@ -202,10 +202,18 @@ def test_every_right_needed_by_a_verb_is_tested() -> None:
 def test_every_right_of_an_argument_is_tested() -> None:
     tried = {split_verb(line)[0].name for line in (*NEEDS, *REFUSED_IN_A_WORLD_OF_OTHERS)}
     in_other_files = {
-        "branch switch", "message drop", "message restore", "room restore", "stop", "undo",
+        "branch switch", "mem project get", "message drop", "message restore", "room restore",
+        "stop", "undo",
     }  # fmt: skip
     declared = {verb.name for verb in every_verb() if verb.also_needs}
     assert declared - tried == in_other_files
+
+
+async def test_who_is_muted_reads_memory_and_copies_nothing(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/mem project set k = x")
+    await do(alice, "/mute bob")
+    assert (await do(bob, "/mem project get k")).value == "x"
+    assert isinstance(await refused(bob, "/mem project get k --to s"), Forbidden)
 
 
 async def test_argument_right_is_needed_only_with_its_argument(

@@ -67,7 +67,7 @@ def test_inv_all_lists_what_can_be_equipped(alice: Person, room: str) -> None:
 @covers("inv show")
 def test_inv_all_groups_what_is_equipped_by_where_it_comes_from(alice: Person, room: str) -> None:
     alice.does(
-        "unequip room sshwarma:*", "equip room sshwarma:look,workspace:run_command",
+        "unequip room *", "equip room sshwarma:look,workspace:run_command",
         "equip me sshwarma:fork", "put notes = x", "equip room notes", "put me:todo = x",
         "equip me todo", f"tool new {room}:dice = return 4", f"equip room {room}:dice",
     )  # fmt: skip
@@ -116,7 +116,7 @@ def test_marks_are_ascii_when_the_terminal_is_not_utf8(alice: Person, room: str)
 
 @covers("equip", "unequip")
 def test_equip_reports_changed_unchanged_and_unmatched(alice: Person, room: str) -> None:
-    alice.does("unequip room sshwarma:*")
+    alice.does("unequip room *")
     assert equipped(alice) == GLOBAL
     assert alice.does("equip room sshwarma:look") == "Equipped sshwarma:look in this room.\n"
     assert alice.run("equip room sshwarma:look,say,nothing:here").lines == [

@@ -34,7 +34,9 @@ def tools(person: Person) -> set[str]:
     return {
         item["name"]
         for item in person.json("inv")["equipped"]
-        if item["usable"] and item["name"].startswith("mem")
+        if item["usable"]
+        and item["name"].startswith("mem")
+        and ":project_memory_" not in item["name"]
     }
 
 

@@ -72,7 +72,7 @@ def test_example_session_is_answered_as_written(screen: Screen) -> None:
     title, *available = everything[everything.index("Available to equip:") + 1 :]
     assert title == "  Builtin"
     assert all(
-        re.fullmatch(r"  ○ (sshwarma|toolsets|workspace):\w+( +\[needs an approval\])?", row)
+        re.fullmatch(r"  ○ (memory|sshwarma|toolsets|workspace):\w+( +\[needs an approval\])?", row)
         for row in available
     )
     assert "  ○ sshwarma:history" in available

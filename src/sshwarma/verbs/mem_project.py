@@ -27,7 +27,7 @@ from sshwarma.verbs.mem_read import (
     search_value,
 )
 from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryOverview, MemoryValue
-from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT
+from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT, ArgumentRight
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import memory
 from sshwarma.world.access import Right
@@ -66,8 +66,10 @@ async def show_memories(caller: Caller) -> MemoryOverview:
 @mem.verb(
     "project get",
     needs=Right.ENTER,
+    also_needs=(ArgumentRight("target_session_key", Right.TALK, "to copy it"),),
     tool="project_memory_get_variable",
     mcp_tool="project_memory_get_variable",
+    rarely_used=("project", "number_lines"),
     leave_out="SHORT 500",
     namespace=NAMESPACE,
     default=True,
@@ -86,16 +88,16 @@ async def get_project_value(
     target_session_key: NewSessionKey | None = None,
     number_lines: Flag = False,
 ) -> MemoryValue:
-    """Get a value from the memory of a project.
+    """Get a value of project memory.
 
     For people:
         In a pipe it is the value byte for byte: `ssh HOST mem project get KEY > FILE`.
 
     Args:
         key: the key.
-        project: path of another project (default: the project of this room).
-        target_session_key: copy the value into session memory under this key, and do not show it.
-        number_lines: show each line with its number.
+        project: path of another project than the room's.
+        target_session_key: copy it into session memory under this key, without showing it.
+        number_lines: number the lines.
     """
     place = await find_memory(caller, project)
     if target_session_key is None:
@@ -117,6 +119,7 @@ async def get_project_value(
     also_needs=(MEMORY_RIGHT, NEW_PROJECT_RIGHT),
     tool="project_memory_set_variable",
     mcp_tool="project_memory_set_variable",
+    rarely_used=("project",),
     leave_out="PARAMS_ONLY",
     takes_exact_text=True,
     namespace=NAMESPACE,
@@ -132,18 +135,18 @@ async def set_project_value(
     project: ProjectName | None = None,
     from_session_key: FromSessionKey | None = None,
 ) -> Confirmation:
-    """Set a value in the memory of a project, replacing the one before.
+    """Set a value of project memory.
 
-    Give either the value, or the key of session memory to copy it from.
+    Give value or from_session_key, not both.
 
     For people:
         From a shell: `ssh HOST mem project set KEY < FILE`.
 
     Args:
-        key: the key: at most {MAX_MEMORY_KEY_CHARACTERS} characters; upper and lower case differ.
-        value: the text, stored as it is.
-        project: path of another project (default: the project of this room).
-        from_session_key: key of session memory whose value is copied.
+        key: at most {MAX_MEMORY_KEY_CHARACTERS} characters.
+        value: the text.
+        project: path of another project than the room's.
+        from_session_key: key of session memory to copy the value from.
     """
     require_one(value, from_session_key)
     memory.check_key(key)
@@ -166,6 +169,7 @@ async def set_project_value(
     needs=Right.ENTER,
     tool="project_memory_list_variables",
     mcp_tool="project_memory_list_variables",
+    rarely_used=("project", "limit", "offset"),
     leave_out="KEEP",
     namespace=NAMESPACE,
     default=True,
@@ -180,13 +184,13 @@ async def list_project_keys(
     limit: KeyCount | None = None,
     offset: KeyCount = 0,
 ) -> MemoryKeys:
-    """List the keys of the memory of a project, sorted.
+    """List the keys of project memory.
 
     Args:
-        prefix: list only the keys that begin with this text.
-        project: path of another project (default: the project of this room).
+        prefix: how the keys begin.
+        project: path of another project than the room's.
         limit: maximum number of keys.
-        offset: number of keys to leave out at the beginning.
+        offset: keys to leave out first.
     """
     place = await find_memory(caller, project)
     return await list_keys(caller, place, prefix, limit, offset)
@@ -198,6 +202,7 @@ async def list_project_keys(
     also_needs=(MEMORY_RIGHT,),
     tool="project_memory_delete_variable",
     mcp_tool="project_memory_delete_variable",
+    rarely_used=("project",),
     leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     default=True,
@@ -207,11 +212,11 @@ async def list_project_keys(
 async def delete_project_key(
     caller: Caller, key: ProjectKey, *, project: ProjectName | None = None
 ) -> Confirmation:
-    """Delete a key from the memory of a project.
+    """Delete a key of project memory.
 
     Args:
         key: the key.
-        project: path of another project (default: the project of this room).
+        project: path of another project than the room's.
     """
     place = await find_memory(caller, project, writes=True)
     memory.check_key(key)
@@ -229,6 +234,7 @@ async def delete_project_key(
     needs=Right.ENTER,
     tool="project_memory_search_by_regex",
     mcp_tool="project_memory_search_by_regex",
+    rarely_used=("project",),
     leave_out="SHORT 500",
     namespace=NAMESPACE,
     default=True,
@@ -238,15 +244,18 @@ async def delete_project_key(
 async def search_project_value(
     caller: Caller, key: ProjectKey, pattern: Text, *, project: ProjectName | None = None
 ) -> MemoryMatches:
-    """Search a value in the memory of a project by a regular expression.
+    """Search a value of project memory by a regular expression.
 
-    Returns the lines that match, with their numbers, and what matches in bold. It takes at most
-    {MEMORY_SEARCH_SECONDS}. There are no references back and no lookaround.
+    Returns the lines that match, with numbers.
+
+    For people:
+        What matches is bold. It takes at most {MEMORY_SEARCH_SECONDS}. There are no references back
+        and no lookaround.
 
     Args:
         key: the key.
-        pattern: the regular expression, looked for in each line.
-        project: path of another project (default: the project of this room).
+        pattern: looked for in each line.
+        project: path of another project than the room's.
     """
     place = await find_memory(caller, project)
     memory.check_key(key)

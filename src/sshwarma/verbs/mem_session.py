@@ -32,6 +32,7 @@ from sshwarma.world.store import Change
     needs=Right.ENTER,
     tool="session_memory_get_variable",
     mcp_tool="session_memory_get_variable",
+    leave_out="SHORT 500",
     namespace=NAMESPACE,
     examples=("/mem session get draft", "/mem session get draft --number-lines"),
 )
@@ -57,6 +58,7 @@ async def get_session_value(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_set_variable",
     mcp_tool="session_memory_set_variable",
+    leave_out="PARAMS_ONLY",
     takes_exact_text=True,
     namespace=NAMESPACE,
     examples=("/mem session set draft = Dear all,",),
@@ -85,6 +87,7 @@ async def set_session_value(
     needs=Right.ENTER,
     tool="session_memory_list_variables",
     mcp_tool="session_memory_list_variables",
+    leave_out="KEEP",
     namespace=NAMESPACE,
     examples=("/mem session list", "/mem session list notes/ --limit 20"),
 )
@@ -112,6 +115,7 @@ async def list_session_keys(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_delete_variable",
     mcp_tool="session_memory_delete_variable",
+    leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     examples=("/mem session delete draft",),
 )
@@ -140,6 +144,7 @@ async def delete_session_key(caller: Caller, key: SessionKey) -> Confirmation:
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_append_to_variable",
     mcp_tool="session_memory_append_to_variable",
+    leave_out="PARAMS_ONLY",
     takes_exact_text=True,
     namespace=NAMESPACE,
     examples=("/mem session append draft = One more line.",),
@@ -167,6 +172,7 @@ async def append_to_session_value(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_concat",
     mcp_tool="session_memory_concat",
+    leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     examples=("/mem session concat head body page",),
 )
@@ -206,6 +212,7 @@ async def concat_session_values(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_copy_rename",
     mcp_tool="session_memory_copy_rename",
+    leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     examples=("/mem session copy draft draft-2", "/mem session copy draft final --rename"),
 )
@@ -258,6 +265,7 @@ async def copy_session_value(
     needs=Right.ENTER,
     tool="session_memory_search_by_regex",
     mcp_tool="session_memory_search_by_regex",
+    leave_out="SHORT 500",
     namespace=NAMESPACE,
     examples=("/mem session search draft TODO|FIXME",),
 )

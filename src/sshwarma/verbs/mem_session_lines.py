@@ -48,6 +48,7 @@ def _check_range(start: int | None, end: int | None, unit: str) -> None:
     needs=Right.ENTER,
     tool="session_memory_read_lines",
     mcp_tool="session_memory_read_lines",
+    leave_out="SHORT 500",
     namespace=NAMESPACE,
     examples=("/mem session lines draft 10 20", "/mem session lines draft 10 --number-lines"),
 )
@@ -95,6 +96,7 @@ async def read_session_lines(
     needs=Right.ENTER,
     tool="session_memory_read_char_range",
     mcp_tool="session_memory_read_char_range",
+    leave_out="SHORT 500",
     namespace=NAMESPACE,
     examples=("/mem session chars draft 0 500",),
 )
@@ -124,6 +126,7 @@ async def read_session_characters(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_insert_lines",
     mcp_tool="session_memory_insert_lines",
+    leave_out="PARAMS_ONLY",
     takes_exact_text=True,
     namespace=NAMESPACE,
     examples=("/mem session insert draft 1 = A new first line.",),
@@ -152,6 +155,7 @@ async def insert_session_lines(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_replace_lines",
     mcp_tool="session_memory_replace_lines",
+    leave_out="PARAMS_ONLY",
     takes_exact_text=True,
     namespace=NAMESPACE,
     examples=("/mem session replace draft 3 5 = One line for three.",),
@@ -182,6 +186,7 @@ async def replace_session_lines(
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_delete_lines",
     mcp_tool="session_memory_delete_lines",
+    leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     examples=("/mem session cut draft 3 5",),
 )
@@ -221,6 +226,7 @@ async def _replace(caller: Caller, key: str, first: int, last: int, text: str) -
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_apply_patch",
     mcp_tool="session_memory_apply_patch",
+    leave_out="KEEP",
     takes_exact_text=True,
     namespace=NAMESPACE,
     examples=("/mem session patch draft = @@ -1 +1 @@",),
@@ -258,6 +264,7 @@ async def patch_session_value(
     needs=Right.ENTER,
     tool="session_memory_count_chars",
     mcp_tool="session_memory_count_chars",
+    leave_out="OMIT",
     namespace=NAMESPACE,
     examples=("/mem session length draft",),
 )
@@ -275,6 +282,7 @@ async def count_session_characters(caller: Caller, key: SessionKey) -> MemoryTex
     needs=Right.ENTER,
     tool="session_memory_count_lines",
     mcp_tool="session_memory_count_lines",
+    leave_out="OMIT",
     namespace=NAMESPACE,
     examples=("/mem session count draft",),
 )
@@ -293,6 +301,7 @@ async def count_session_lines(caller: Caller, key: SessionKey) -> MemoryText:
     needs=Right.ENTER,
     tool="session_memory_check_eol",
     mcp_tool="session_memory_check_eol",
+    leave_out="KEEP",
     namespace=NAMESPACE,
     examples=("/mem session eol draft",),
 )
@@ -312,6 +321,7 @@ async def check_session_line_ends(caller: Caller, key: SessionKey) -> MemoryText
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_normalize_eol",
     mcp_tool="session_memory_normalize_eol",
+    leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     examples=("/mem session normalize draft lf",),
 )
@@ -334,6 +344,7 @@ async def convert_session_line_ends(
     needs=Right.ENTER,
     tool="session_memory_check_indentation",
     mcp_tool="session_memory_check_indentation",
+    leave_out="KEEP",
     namespace=NAMESPACE,
     examples=("/mem session indent draft",),
 )
@@ -353,6 +364,7 @@ async def check_session_indentation(caller: Caller, key: SessionKey) -> MemoryTe
     also_needs=(MEMORY_RIGHT,),
     tool="session_memory_convert_indentation",
     mcp_tool="session_memory_convert_indentation",
+    leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     examples=("/mem session reindent draft spaces", "/mem session reindent draft tabs"),
 )
