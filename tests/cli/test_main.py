@@ -35,8 +35,8 @@ def test_command_line_has_exactly_these_commands() -> None:
         "serve", "reload", "init", "migrate", "recover", "audit", "keys add", "keys list",
         "keys remove", "agents list", "agents role", "agents rename", "agents remove",
         "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
-        "token list", "token revoke", "backup", "restore", "vacuum", "broadcast", "host-key show",
-        "host-key next", "host-key switch", "config show", "doctor", "version", "info",
+        "token list", "token revoke", "backup", "restore", "import", "vacuum", "broadcast",
+        "host-key show", "host-key next", "host-key switch", "config show", "doctor", "version", "info",
         "toolset serve",
     }  # fmt: skip
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from sshwarma.admin import agent_operations, info_operation, invite_operations, key_operations
+from sshwarma.admin import (
+    agent_operations,
+    import_operations,
+    info_operation,
+    invite_operations,
+    key_operations,
+)
 from sshwarma.admin.operation_registry import (
     AGENTS_HINT,
     OPERATIONS,
@@ -33,6 +39,7 @@ from sshwarma.world.world import World
 __all__ = [
     "OPERATIONS",
     "agent_operations",
+    "import_operations",
     "info_operation",
     "invite_operations",
     "key_operations",

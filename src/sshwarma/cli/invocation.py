@@ -187,7 +187,7 @@ class Invocation:
         settings = self.world_settings()
         result = ask_server_of(settings, operation, args)
         if is_change:
-            self._print_world(settings)
+            self.print_world(settings)
         elif prints_world:
             self.print_unnamed_world(settings)
         return result
@@ -200,7 +200,7 @@ class Invocation:
         """
         settings = self.world_settings()
         result = _run_operation(settings, operation, args)
-        self._print_world(settings)
+        self.print_world(settings)
         return result
 
     def change_with_or_without_server(
@@ -226,7 +226,7 @@ class Invocation:
             return done
 
         result = _run_operation(settings, operation, args, run_and_record)
-        self._print_world(settings)
+        self.print_world(settings)
         return result
 
     def record(self, settings: Settings, action: str) -> None:
@@ -245,9 +245,9 @@ class Invocation:
     def print_unnamed_world(self, settings: Settings) -> None:
         """Print on stderr the world that a command reads, unless the settings name it."""
         if is_default_directory(settings):
-            self._print_world(settings)
+            self.print_world(settings)
 
-    def _print_world(self, settings: Settings) -> None:
+    def print_world(self, settings: Settings) -> None:
         """Print on stderr the world, and the settings file if it was not named."""
         from sshwarma.settings import find_settings_file
 

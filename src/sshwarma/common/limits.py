@@ -1472,9 +1472,9 @@ MIN_WRITABLE_BYTES: Final = MIB
 """Bytes of free disk below which `/healthz` calls it full: one change of many rows may need as
 many."""
 
-MAX_CONTROL_REQUEST_BYTES: Final = 64 * KIB
-"""Bytes of one request of the command line to the running server: a name, a role or a key fits many
-times."""
+MAX_CONTROL_REQUEST_BYTES: Final = 8 * MIB
+"""Bytes of one request of the command line to the running server: a step of an import may have one
+text of 1 MiB, whose letters take up to six bytes each as JSON."""
 
 MAX_SHOWN_CHANGE_CHARACTERS: Final = 60
 """Characters of a setting's old and new value that a reload shows, so that its report is one line a
@@ -1654,3 +1654,48 @@ MAX_CONTEXT_MEMORY_KEYS: Final = 50
 
 MAX_PROJECT_NOTE_CHARACTERS: Final = 2_000
 """Characters of the note of a project that a context has: every question brings them again."""
+
+# Imports
+
+MAX_IMPORT_FILE_BYTES: Final = 1024 * MIB
+"""Bytes of a database that is imported: it is read where it is, and copied if it is in use."""
+
+MAX_IMPORT_TEXT_FILE_BYTES: Final = 64 * MIB
+"""Bytes of a dump, CSV or JSON file that is imported: it is held in memory as a whole."""
+
+MAX_IMPORT_ROWS: Final = 500_000
+"""Rows of one table, or values of one file, that an import reads: as many as a room of many years
+has. Each is looked for in the world."""
+
+MAX_IMPORT_ROOMS: Final = 1_000
+"""Rooms, projects or skills that one import makes: more are no list to choose from."""
+
+MAX_IMPORT_TEXT_BYTES: Final = MIB
+"""Bytes of one message that is imported, as a line may have at most: a longer one is left out."""
+
+MAX_IMPORT_NAME_CHARACTERS: Final = 200
+"""Characters of a name in a source, such as that of a session, a group or a tool: it stands in
+reports and in metadata."""
+
+IMPORT_SECONDS: Final = 600.0
+"""Seconds that an import may take to read its source: a database may be made so that a query never
+ends."""
+
+MAX_IMPORT_STEP_ITEMS: Final = 200
+"""Rows or values in one step of an import: each step is one change of the world, and others wait
+for it."""
+
+MAX_IMPORT_STEP_CHARACTERS: Final = 256 * KIB
+"""Characters of the texts in one step of an import, unless one text alone is longer: as with its
+rows, others wait for it."""
+
+MAX_IMPORT_REASONS: Final = 50
+"""Reasons that the report of an import names, each with what it was for: more are no list to read.
+The rest is counted."""
+
+MAX_PLUGIN_FILE_BYTES: Final = 256 * KIB
+"""Bytes of a file of a plugin that is looked at: it is parsed, which takes much memory."""
+
+MAX_PLUGINS: Final = 200
+"""Plugins that an import reports, and files that it looks at in each: beyond, it is no folder of
+plugins."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 
-def connect_read_only(database: Path, **options: Any) -> sqlite3.Connection:
+def connect_read_only(
+    database: Path, *, is_immutable: bool = False, **options: Any
+) -> sqlite3.Connection:
     """Return a connection that can only read a database file.
 
     A connection that may write makes a file which does not exist, rolls a change back that was
@@ -18,12 +20,14 @@ def connect_read_only(database: Path, **options: Any) -> sqlite3.Connection:
 
     Args:
         database: its path, which may have any character.
+        is_immutable: whether nobody changes it meanwhile: then SQLite makes no file beside it, and
+            takes no lock.
         options: those of `sqlite3.connect`.
 
     Raises:
         sqlite3.OperationalError: if there is no such file.
     """
-    uri = f"{database.absolute().as_uri()}?mode=ro"
+    uri = f"{database.absolute().as_uri()}?mode=ro{'&immutable=1' if is_immutable else ''}"
     opened: sqlite3.Connection = sqlite3.connect(uri, uri=True, **options)
     return opened
 

@@ -53,10 +53,14 @@ def read_usage_since(conn: Connection, agent_id: str, day: str) -> tuple[int, fl
     """Tokens, US dollars and unpriced answers of an agent since a day began (UTC).
 
     Of the unpriced answers the tokens of prompts and of completions follow.
-    The day is written `2026-11-21`. Rows are in order of time, so only later ones are read.
+    The day is written `2026-11-21`. Rows are in order of time, so only later ones are read; those
+    of imports, which are of any time, have ids below 1 and do not count.
     """
     last_id = (
-        select(usage.c.id).where(usage.c.created_at < day).order_by(usage.c.id.desc()).limit(1)
+        select(usage.c.id)
+        .where(usage.c.created_at < day, usage.c.id > 0)
+        .order_by(usage.c.id.desc())
+        .limit(1)
     )
     query = select(
         func.coalesce(func.sum(usage.c.total_tokens), 0),
