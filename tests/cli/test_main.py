@@ -36,8 +36,8 @@ def test_command_line_has_exactly_these_commands() -> None:
         "keys remove", "agents list", "agents role", "agents rename", "agents remove",
         "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
         "token list", "token revoke", "backup", "restore", "import", "vacuum", "broadcast",
-        "host-key show", "host-key next", "host-key switch", "config show", "doctor", "version", "info",
-        "toolset serve",
+        "host-key show", "host-key next", "host-key switch", "config show", "doctor", "version",
+        "info", "toolset serve",
     }  # fmt: skip
 
 

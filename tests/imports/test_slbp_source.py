@@ -144,6 +144,8 @@ def test_values_that_cannot_be_stored_are_left_out(tmp_path: Path) -> None:
     ("name", "content", "problem"),
     [
         ("a.json", b"[" * 200_000, "nested too deeply|not JSON"),
+        ("a.json", b"[" + b"[]," * 2_000_000 + b"[]]", "a.json has too many values"),
+        ("a.jsonl", b"[" + b"[]," * 200_000 + b"[]]", "line 1 has too many values"),
         ("a.json", b"5", "neither a list"),
         ("a.jsonl", b'{"a": 1}\nnonsense', "line 2 is not JSON"),
         ("a.csv", b"x,y\n1,2\n", "no columns project, key and value"),

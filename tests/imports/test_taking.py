@@ -170,6 +170,25 @@ async def test_room_of_people_keeps_its_name(
     assert named["ä" * 80] == "slop-2"  # slop is the model
 
 
+async def test_skill_of_people_keeps_its_text(world: World, alice: Someone, tmp_path: Path) -> None:
+    await do(alice, "/skill new wall-expert = Climb.")
+    file = make_slop(tmp_path / "slop.db")
+    connection = sqlite3.connect(file)
+    connection.execute(
+        "INSERT INTO skills (name, system_prompt_patch)"
+        " VALUES ('2nd Opinion', 'Doubt.'), ('', 'x'), ('system', 'x')"
+    )
+    connection.commit()
+    connection.close()
+    report = await store(world, read(file))
+    assert report.as_json()["counts"]["skills"] == {"new": 2, "known": 1}
+    assert (await do(alice, "/skill show wall-expert")).text == "Climb."
+    assert (await do(alice, "/skill show slop-2nd-opinion")).text == "Doubt."
+    assert (await do(alice, "/skill show slop-system")).text == "x"
+    reasons = [one["reason"] for one in report.as_json()["left_out"]]
+    assert "the skill wall-expert has another text here, and stays" in reasons
+
+
 def test_names_are_those_of_rooms() -> None:
     assert make_name("2024-01 Über") == "slop-2024-01-ber"
     assert make_name("x" * 100) == "x" * 32

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from sshwarma.common.json_guard import JsonTooLarge, check_json_size, load_json
 from sshwarma.common.limits import (
     MAX_IMPORT_ROOMS,
     MAX_IMPORT_ROWS,
@@ -17,6 +18,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.shorten import shorten_text
 from sshwarma.common.units import MIB
+from sshwarma.common.validation_text import describe_json_error
 from sshwarma.imports.items import Step, StepMaker, ValueItem
 from sshwarma.imports.report import ImportReport
 from sshwarma.imports.sql_dump import TABLE, SqlDump
@@ -26,6 +28,9 @@ from sshwarma.world.errors import Invalid
 
 MEMORY_FILES: Final = tuple(f"{TABLE}.{ending}" for ending in ("sql", "csv", "jsonl", "json"))
 DATABASE_FILES: Final = tuple(f"{TABLE}.{ending}" for ending in ("db", "sqlite", "sqlite3"))
+
+_VALUES_OF_A_ROW: Final = 12
+"""What `check_json_size` counts for an object with project, key and value, and a little more."""
 
 _KEY_COLUMNS: Final = ("key", "memory_key")
 
@@ -135,6 +140,7 @@ class MemoryReader:
 
     def _read_json(self, text: str) -> Iterator[Mapping[str, Any]]:
         try:
+            check_json_size(text, _VALUES_OF_A_ROW * MAX_IMPORT_ROWS)
             value = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise self._not_json(error) from None
@@ -152,14 +158,16 @@ class MemoryReader:
 
     def _parse_object(self, line: str, number: int) -> Mapping[str, Any]:
         try:
-            value = json.loads(line)
+            value = load_json(line)
         except (ValueError, RecursionError) as error:
             raise self._not_json(error, f", line {number}") from None
         return value if isinstance(value, dict) else {}
 
-    def _not_json(self, error: Exception, where: str = "") -> Invalid:
-        problem = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        return Invalid(f"{self._file.name}{where} is not JSON: {shorten_text(problem)}.")
+    def _not_json(self, error: ValueError | RecursionError, where: str = "") -> Invalid:
+        if isinstance(error, JsonTooLarge):
+            return Invalid(f"{self._file.name}{where} {error}.")
+        problem = shorten_text(describe_json_error(error))
+        return Invalid(f"{self._file.name}{where} is not JSON: {problem}.")
 
 
 def is_sqlite(file: Path) -> bool:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sshwarma.common.json_guard import load_json
 from sshwarma.common.limits import MAX_IMPORT_NAME_CHARACTERS
 
 UNKNOWN_TOOL: Final = "unknown"
@@ -39,7 +40,7 @@ def parse_calls(content: str, tool_call_id: str) -> tuple[str, list[SlopCall]]:
     """
     call_id, tool = split_call_id(tool_call_id)
     try:
-        text, calls = _find_calls(json.loads(content))
+        text, calls = _find_calls(load_json(content))
     except (ValueError, RecursionError):
         text, calls = "", []
     return (text, calls) if calls else ("", [SlopCall(call_id, tool, content)])

@@ -139,6 +139,8 @@ class SlopReader:
             name = "?"
             try:
                 name = row[0].name()
+                if not name:
+                    raise CellError("has no name")
                 text = row[1].text()
                 description = row[2].text() if described else ""
             except CellError as error:

@@ -129,9 +129,9 @@ def _create_room(run: ImportRun, item: RoomItem) -> Thing:
     raise Conflict(f"There is no free name for the session {stem}.")
 
 
-def make_name(session: str) -> str:
-    """Return the name of a room for a session: small letters, digits, - and _."""
-    name = _NOT_IN_NAMES.sub("-", session.lower()).strip("-_")
+def make_name(given: str) -> str:
+    """Return the name of a room or a skill for a name of the source."""
+    name = _NOT_IN_NAMES.sub("-", given.lower()).strip("-_")
     if not name or not name[0].isalpha():
         name = f"slop-{name}".rstrip("-")
     name = name[:MAX_NAME_CHARACTERS]

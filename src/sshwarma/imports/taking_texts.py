@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
-from sshwarma.common.limits import MAX_NAME_CHARACTERS, MAX_PROJECT_PATH_CHARACTERS
+from sshwarma.common.limits import MAX_PROJECT_PATH_CHARACTERS
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.imports.items import NotesItem, SkillItem, ValueItem
-from sshwarma.imports.taking_rooms import ImportRun
+from sshwarma.imports.taking_rooms import ImportRun, make_name
 from sshwarma.world import memory, notes, projects, skills, things
 from sshwarma.world.errors import WorldError
-
-_NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_-]+")
 
 
 def take_notes(run: ImportRun, item: NotesItem) -> None:
@@ -31,7 +26,7 @@ def take_notes(run: ImportRun, item: NotesItem) -> None:
 
 def take_skill(run: ImportRun, item: SkillItem) -> None:
     """Make a skill, unless there is one of its name."""
-    name = _NOT_IN_NAMES.sub("-", item.name.lower()).strip("-_")[:MAX_NAME_CHARACTERS]
+    name = make_name(item.name)
     text = replace_nul(item.text)
     known = things.find_child(run.tx.conn, skills.SKILLS_CONTAINER, name, "data")
     if known is None:

@@ -59,9 +59,9 @@ ALLOWED_TABLE_FUNCTIONS: Final = frozenset({"json_each", "json_tree"})
 
 PUBLIC_METADATA_KEYS: Final = frozenset("""
     access activations active_leaf active_manifest_id agent_kind call_count context_size
-    display_name entrypoint input_schema installed_at keywords leave_out leave_out_per_action
-    load_with_parent manifest_version nav number path requires_confirmation required_states role
-    runs server_type short_amount source_type states tags version vibe
+    display_name entrypoint imported input_schema installed_at keywords leave_out
+    leave_out_per_action load_with_parent manifest_version nav number path requires_confirmation
+    required_states role runs server_type short_amount source_type states tags version vibe
 """.split())  # fmt: skip # noqa: SIM905
 """Keys of a thing's metadata that are visible to anyone who may see the thing."""
 
