@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sshwarma.common.limits import MAX_ARCHIVE_BYTES
 from sshwarma.common.units import MIB
@@ -16,7 +17,11 @@ from sshwarma.imports.report import ImportReport
 from sshwarma.toolsets.archive import check_archive_size, read_archive
 from sshwarma.toolsets.bundle import Bundle, hash_files, read_bundle
 from sshwarma.toolsets.local_folder import read_folder
+from sshwarma.toolsets.servers import read_servers
 from sshwarma.world.errors import Invalid
+
+IMPORT: Final = "ssh HOST toolset import"
+_VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +55,25 @@ def read_covalt(source: Path, report: ImportReport) -> CovaltBundle:
         files = read_archive(archive)
     bundle = read_bundle(files)
     manifest = bundle.manifest
-    if manifest.requirements:
-        report.leave_out(
-            "packages", ", ".join(manifest.requirements),
-            "an owner must allow them: ssh HOST toolset import --packages < FILE.zip",
-        )  # fmt: skip
-    variables = sorted({name for server in manifest.mcp_servers for name in server.env})
-    if variables:
-        reason = (
-            "values of MCP servers: the server's environment must have those that are variables"
-        )
-        report.leave_out("secrets", ", ".join(variables), reason, len(variables))
+    read_servers(manifest, bundle.describe_problem)  # refuses what the server would refuse
+    wanted = {
+        "packages": manifest.requirements,
+        "network": tuple(server.id for server in manifest.mcp_servers if server.network),
+    }
+    for flag, names in wanted.items():
+        for name in names:
+            reason = f"all of it is refused until an owner runs: {IMPORT} --{flag} < FILE.zip"
+            report.leave_out(flag, name, reason)
+    servers = "".join(server.model_dump_json() for server in manifest.mcp_servers)
+    for name in sorted({*_VARIABLE.findall(servers)}):
+        report.leave_out("variables", name, "the environment of the server must have them")
     return CovaltBundle(bundle, hash_files(bundle.hashes), archive)
 
 
 def _report_left_out(folder: Path, files: Mapping[str, bytes], report: ImportReport) -> None:
     """Report the files that are not part of a toolset: hidden ones, caches and links."""
     for top, folders, names in os.walk(folder):
-        for name in [*names, *(one for one in folders if Path(top, one).is_symlink())]:
+        for name in [*sorted(names), *(one for one in folders if Path(top, one).is_symlink())]:
             path = Path(top, name).relative_to(folder).as_posix()
             if path not in files:
                 reason = "hidden files, caches and links are no part of a toolset"
