@@ -182,7 +182,7 @@ def test_folder_stays_as_it_is_and_links_in_it_are_left_out(tmp_path: Path) -> N
     assert hash_folder(folder) == before
     told = [str(one["reason"]) for one in left_out if one["names"] == ["moltbook"]]
     assert len(told) == 1
-    assert told[0].startswith("1 tools as moltbook_NAME")
+    assert told[0].startswith("its 1 tools are code")
     assert "--load-custom-tools" in told[0]
 
 

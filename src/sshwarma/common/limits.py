@@ -1695,7 +1695,3 @@ The rest is counted."""
 
 MAX_PLUGIN_FILE_BYTES: Final = 256 * KIB
 """Bytes of a file of a plugin that is looked at: it is parsed, which takes much memory."""
-
-MAX_PLUGINS: Final = 200
-"""Plugins that an import reports, and files that it looks at in each: beyond, it is no folder of
-plugins."""

@@ -14,7 +14,7 @@ PLUGINS_FOLDER: Final = "tools"
 
 
 @dataclass(frozen=True, slots=True)
-class Plugin:
+class SourcePlugin:
     """A plugin: its folder, namespace and tools, and its problem; "" if it has none."""
 
     name: str
@@ -23,40 +23,40 @@ class Plugin:
     problem: str
 
 
-def find_plugins(folder: Path) -> Iterator[Plugin]:
+def find_plugins(folder: Path) -> Iterator[SourcePlugin]:
     """Yield the plugins in the folder `tools`: subfolders with an `__init__.py`."""
     top = folder / PLUGINS_FOLDER
     if top.is_symlink() or not top.is_dir():
         return
     for place in sorted(top.iterdir())[:MAX_PLUGINS]:
         if place.is_symlink():
-            yield Plugin(place.name, "", (), "it is a link")
+            yield SourcePlugin(place.name, "", (), "it is a link")
         elif place.is_dir() and (place / "__init__.py").exists():
             yield _look_at(place)
 
 
-def _look_at(place: Path) -> Plugin:
+def _look_at(place: Path) -> SourcePlugin:
     """Return what a plugin has."""
     tree = _parse(place / "__init__.py")
     if isinstance(tree, str):
-        return Plugin(place.name, "", (), f"__init__.py {tree}")
+        return SourcePlugin(place.name, "", (), f"__init__.py {tree}")
     namespace = _find_namespace(tree)
     if not namespace:
-        return Plugin(place.name, "", (), "__init__.py defines no text TOOL_NAMESPACE")
+        return SourcePlugin(place.name, "", (), "__init__.py defines no text TOOL_NAMESPACE")
     tools: list[str] = []
     for file in sorted(place.glob("*.py"))[:MAX_PLUGINS]:
         if file.name == "__init__.py":
             continue
         tree = _parse(file)
         if isinstance(tree, str):
-            return Plugin(place.name, namespace, tuple(tools), f"{file.name} {tree}")
+            return SourcePlugin(place.name, namespace, tuple(tools), f"{file.name} {tree}")
         names = _list_names(tree)
         if "DEFINITION" in names:
             tools.append(file.stem)
             if "execute" not in names:
                 problem = f"{file.name} has a DEFINITION, and no function execute"
-                return Plugin(place.name, namespace, tuple(tools), problem)
-    return Plugin(place.name, namespace, tuple(tools), "")
+                return SourcePlugin(place.name, namespace, tuple(tools), problem)
+    return SourcePlugin(place.name, namespace, tuple(tools), "")
 
 
 def _parse(file: Path) -> ast.Module | str:

@@ -19,7 +19,7 @@ OTHER_REASONS: Final = "other reasons"
 
 
 @dataclass(slots=True)
-class LeftOut:
+class NotImported:
     """What is not imported for one reason: how much, and the names of the first."""
 
     what: str
@@ -39,7 +39,7 @@ class ImportReport:
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[str, int]] = {}
-        self._left_out: dict[tuple[str, str], LeftOut] = {}
+        self._left_out: dict[tuple[str, str], NotImported] = {}
         self.rooms: dict[str, str] = {}
         """Names of rooms, by those that they have in the source; a few of them."""
         self.projects: dict[str, str] = {}
@@ -54,7 +54,7 @@ class ImportReport:
         """Count items that are not imported, with the name of one and the reason."""
         if (what, reason) not in self._left_out and len(self._left_out) >= MAX_IMPORT_REASONS:
             what, reason = "entries", OTHER_REASONS
-        entry = self._left_out.setdefault((what, reason), LeftOut(what, reason))
+        entry = self._left_out.setdefault((what, reason), NotImported(what, reason))
         entry.count += number
         if name and len(entry.names) < MAX_NAMED_FILES:
             entry.names.append(name[:MAX_IMPORT_NAME_CHARACTERS])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from sshwarma.imports.items import Step
-from sshwarma.imports.plugins import PLUGINS_FOLDER, Plugin, find_plugins
+from sshwarma.imports.plugins import PLUGINS_FOLDER, SourcePlugin, find_plugins
 from sshwarma.imports.report import ImportReport
 from sshwarma.imports.slbp_source import DATABASE_FILES, MEMORY_FILES, MemoryReader, is_sqlite
 from sshwarma.imports.slop_source import SlopReader
@@ -108,12 +108,12 @@ def read_slbp(source: Path, report: ImportReport) -> Iterator[Step]:
         yield from MemoryReader(file, report).read_steps()
 
 
-def _describe_plugin(plugin: Plugin) -> str:
+def _describe_plugin(plugin: SourcePlugin) -> str:
     """Return why a plugin is not imported, and what people can do."""
     if plugin.problem:
         return f"it would not load: {plugin.problem}"
     return (
-        f"{len(plugin.tools)} tools as {plugin.namespace}_NAME, which are code: copy it into the"
-        " folder tools of the directory in which the server is started, and start it with"
-        " --load-custom-tools"
+        f"its {len(plugin.tools)} tools are code: copy it into the folder tools of the directory in"
+        " which the server is started, and start it with --load-custom-tools; before, sshwarma"
+        " plugins check FOLDER says whether it would load"
     )
