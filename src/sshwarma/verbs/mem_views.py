@@ -67,7 +67,8 @@ def draw_memory_value(result: MemoryValue) -> Block:
     if result.version is not None and result.version > 1:
         facts.append(f"version {result.version}")
     shown = result.value[:MAX_ROW_PART_CHARACTERS]
-    lines = list(text_lines(number_text_lines(shown), indent=2)) if shown else []
+    numbered = number_text_lines(shown).removesuffix("\n")
+    lines = list(text_lines(numbered, indent=2)) if shown else []
     excess = len(result.value) - len(shown)
     if excess:
         lines.append(line(("dim", f"… {excess:,} more characters; a pipe gets them all.")))
