@@ -34,6 +34,7 @@ STYLE_NAMES: Final = (
 
 Span: TypeAlias = tuple[Style, str]
 
+_BOLD: Final = re.compile(r"\x1b\[1m([^\x1b\n]*)\x1b\[0m")
 _COLUMN: Final = re.compile(r" +\S.*? {2,}(?=\S)")
 
 _COMMENT: Final = re.compile(r" +(?:--|#) ")
@@ -171,6 +172,24 @@ def split_text(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end + 1
     yield text[start:]
+
+
+def split_bold(text: str, style: Style = "text") -> list[Span]:
+    """Return one line of a result as spans, with what it marks as bold.
+
+    Such signs of a terminal mark what a search has found; all others stay, and are escaped.
+    """
+    spans: list[Span] = []
+    at = 0
+    for match in _BOLD.finditer(text):
+        spans += [(style, text[at : match.start()]), (f"{style} strong", match[1])]
+        at = match.end()
+    return [*spans, (style, text[at:])]
+
+
+def remove_bold(text: str) -> str:
+    """Return a text without the signs that make parts of it bold."""
+    return _BOLD.sub(r"\1", text)
 
 
 def text_lines(text: str, style: Style = "text", *, indent: int = 0) -> Iterable[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from sshwarma.common.limits import (
@@ -16,7 +16,17 @@ from sshwarma.common.limits import (
     MAX_SHOWN_ROW_LINES,
 )
 from sshwarma.terminal.markdown import render_markdown
-from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
+from sshwarma.terminal.text import (
+    Block,
+    Line,
+    Span,
+    Table,
+    block,
+    line,
+    lines_with_head,
+    remove_bold,
+    split_bold,
+)
 from sshwarma.tools.approvals import APPROVAL_KEY
 from sshwarma.verbs.question_row import draw_question
 from sshwarma.verbs.views import EMPTY_BLOCK, format_call_time, format_clock, format_count
@@ -307,6 +317,8 @@ def _format_value(value: Any, limit: int) -> tuple[str, bool]:
 
 def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Reader) -> Block:
     text = row.content.strip("\n")
+    if tools == "folded":
+        row = replace(row, content=remove_bold(row.content))
     head: list[Span] = [
         *stamp,
         ("ok", "  ✓ "),
@@ -333,12 +345,9 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
     if tools == "folded":
         return _draw_folded([*head, ("dim", " · ")], row, "dim", reader)
     excerpt = _cut_text(text, MAX_SHOWN_RESULT_LINES, MAX_SHOWN_RESULT_CHARACTERS)
-    lines = [line("    ", ("text", part), hang=4) for part in excerpt.split("\n")]
-    hint = (
-        [line("    ", ("dim", "…"), *_draw_more_hint(row, reader))]
-        if len(excerpt) < len(text)
-        else []
-    )
+    lines = [line("    ", *split_bold(part), hang=4) for part in excerpt.split("\n")]
+    is_cut = len(excerpt) < len(text)
+    hint = [line("    ", ("dim", "…"), *_draw_more_hint(row, reader))] if is_cut else []
     return block(line(*head, hang=4), *lines, *hint)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.markdown import render_markdown
-from sshwarma.terminal.text import Line, Table, line, text_lines
+from sshwarma.terminal.text import Line, Table, line, split_bold, split_text, text_lines
 from sshwarma.tools.provider import find_printed
 from sshwarma.tools.result_check import format_value
 from sshwarma.toolsets.frame_page import find_frame_url
@@ -39,7 +39,9 @@ def draw_rendered_text(
         return rendered
     if rendered and not text:
         return rendered
-    return [*text_lines(text, indent=2), *rendered]
+    if not reader.is_person:
+        return [*text_lines(text, indent=2), *rendered]
+    return [*(line("  ", *split_bold(part), hang=2) for part in split_text(text)), *rendered]
 
 
 def draw_render_plan(
