@@ -78,3 +78,15 @@ async def test_equipping_more_things_takes_as_few_queries(alice: Someone) -> Non
             await do(alice, f"/equip room {name}*")
             counts.append(len(asked))
     assert 0 < counts[1] <= counts[0]
+
+
+async def test_clone_has_the_session_memory_of_its_room(alice: Someone) -> None:
+    await do(alice, "/create den")
+    await do(alice, "/mem session set draft = one")
+    await do(alice, "/clone den copy")
+    assert (await do(alice, "/mem session get draft")).value == "one"
+    await do(alice, "/mem session set draft = two")
+    await do(alice, "/join den")
+    assert (await do(alice, "/mem session get draft")).value == "one"
+    await do(alice, "/fork den annex")
+    assert (await do(alice, "/mem session list")).keys == ()

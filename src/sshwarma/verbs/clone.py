@@ -23,8 +23,8 @@ from sshwarma.world.caller import Caller
 async def clone(caller: Caller, room: RoomName, new: Word | None = None) -> MoveResult:
     """Copy a room with its conversation.
 
-    Copies what a fork has, and the log, the turns and the models' notes. You go to the copy. Later
-    changes in one of the rooms do not affect the other.
+    Copies what a fork has, and the log, the turns, the models' notes and the session memory. You go
+    to the copy. Later changes in one of the rooms do not affect the other.
 
     For people:
         /fork makes a fork.

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, insert, select
 
 from sshwarma.common.limits import MAX_CLONED_ROWS
-from sshwarma.world import notes, rooms, rows, things, turns
+from sshwarma.world import memory, notes, rooms, rows, things, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
@@ -23,7 +23,7 @@ _SKIPPED_KINDS: Final = ("presence", "tell")
 
 
 def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
-    """Fork a room (`rooms.fork_room`) with its log, its turns and the models' notes.
+    """Fork a room (`rooms.fork_room`) with its log, turns, notes of models, session memory.
 
     Rows and turns get new ids; their cost is not counted again.
 
@@ -46,15 +46,22 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     for state in things.read_children(tx.conn, container.id, "data") if container else ():
         agent_id = str(state.metadata.get("agent_id"))
         notes.write_notes(tx, room.id, agent_id, state.name, state.content or "")
+    values = memory.find_session_container(tx.conn, source_id)
+    if values is not None:
+        own = memory.get_or_create_session_container(tx, room.id)
+        rooms.copy_texts(tx, values.id, own.id, owner.id)
     return room
 
 
 def count_copied_bytes(conn: Connection, room_id: str) -> int:
-    """Return the bytes of what a clone copies: things, log, the models' notes."""
-    container = things.find_child(conn, room_id, notes.NOTES_CONTAINER, "container")
+    """Return the bytes of what a clone copies: things, log, notes, session memory."""
+    containers = (
+        things.find_child(conn, room_id, notes.NOTES_CONTAINER, "container"),
+        memory.find_session_container(conn, room_id),
+    )
     return (
         rooms.count_copied_bytes(conn, room_id)
-        + (rooms.count_copied_bytes(conn, container.id) if container else 0)
+        + sum(rooms.count_copied_bytes(conn, one.id) for one in containers if one is not None)
         + rows.count_bytes(conn, room_id, MAX_CLONED_ROWS)
     )
 

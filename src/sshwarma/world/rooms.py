@@ -172,7 +172,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
         metadata={**metadata, "forked_from": source.id},
         created_by=owner.id,
     )
-    _copy_texts(tx, source_id, room.id, owner.id)
+    copy_texts(tx, source_id, room.id, owner.id)
     equipment.copy_equipment(tx, source_id, room.id)
     access.set_member(tx, room.id, owner.id, created_by=owner.id, role="owner")
     exits.copy_exits(tx, source_id, room.id, owner.id)
@@ -192,8 +192,8 @@ def count_copied_bytes(conn: Connection, room_id: str) -> int:
     return int(conn.execute(query).scalar_one())
 
 
-def _copy_texts(tx: Change, source_id: str, room_id: str, owner_id: str) -> None:
-    """Copy the data and references of a room to a new one.
+def copy_texts(tx: Change, source_id: str, room_id: str, owner_id: str) -> None:
+    """Copy the data and references in a bag to a new one.
 
     In one statement, because a bag may have thousands and all other changes wait.
     """
