@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,31 @@ def test_rows_that_are_only_in_the_log_are_read(tmp_path: Path) -> None:
     assert "only in the log" in list_texts(file)
     assert hash_folder(tmp_path) == before
     writer.close()
+
+
+KILLED = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size=1")
+connection.execute("BEGIN")
+connection.execute("UPDATE messages SET content = 'not committed' || hex(zeroblob(3000))")
+connection.execute("UPDATE messages SET content = 'not committed'")
+os._exit(0)
+"""
+
+
+@pytest.mark.process
+def test_change_that_was_killed_is_not_read(tmp_path: Path) -> None:
+    """SQLite takes it back, with the journal beside the file: here in a copy of both."""
+    file = make_slop(tmp_path / "slop.db")
+    subprocess.run([sys.executable, "-c", KILLED, str(file)], check=True)
+    before = hash_folder(tmp_path)
+    assert "slop.db-journal" in before
+    assert b"not committed" in file.read_bytes()
+    texts = list_texts(file)
+    assert "Thanks." in texts
+    assert "not committed" not in texts
+    assert hash_folder(tmp_path) == before
 
 
 def test_file_that_is_written_to_meanwhile_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,15 @@ async def test_second_import_stores_nothing(world: World, alice: Someone, tmp_pa
     counts = report.as_json()["counts"]
     assert {what: one["known"] for what, one in counts.items()} == EVERYTHING
     assert await everything(world) == before
+
+
+async def test_two_imports_at_once_store_everything_once(
+    world: World, alice: Someone, tmp_path: Path
+) -> None:
+    file = make_slop(tmp_path / "slop.db")
+    reports = await asyncio.gather(store(world, read(file)), store(world, read(file)))
+    both = [news(report) for report in reports]
+    assert {what: sum(one.get(what, 0) for one in both) for what in EVERYTHING} == EVERYTHING
 
 
 async def test_import_that_was_cut_anywhere_is_completed(
@@ -216,8 +226,12 @@ async def test_budget_of_a_day_does_not_count_what_is_imported(
     spent = TokenUsage(30, 12)
     await world.change(lambda tx: usage.record_usage(tx, "lobby", slop.id, None, "gpt", spent))
     file = make_slop(tmp_path / "two.db", [(9, "n", "user", "x", "", "completed", 1, "g")])
-    await store(world, read(file))
-    used = await world.store.read(lambda conn: usage.read_usage_since(conn, slop.id, "2026-01-01"))
+    connection = sqlite3.connect(file)
+    connection.execute("UPDATE usage SET session_id = 'n', created_at = '2024-05-01 10:00:00'")
+    connection.commit()
+    connection.close()
+    assert news(await store(world, read(file)))["usage rows"] == 1
+    used = await world.store.read(lambda conn: usage.read_usage_since(conn, slop.id, "2025-01-01"))
     assert used[0] == 42
 
 
