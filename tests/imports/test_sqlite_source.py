@@ -163,7 +163,7 @@ def test_query_without_an_end_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = make_slop(tmp_path / "slop.db")
-    monkeypatch.setattr(sqlite_source, "IMPORT_SECONDS", -1.0)
+    monkeypatch.setattr(sqlite_source, "IMPORT_READ_SECONDS", -1.0)
     monkeypatch.setattr(sqlite_source, "_OPERATIONS_PER_CHECK", 1)
     with pytest.raises(Invalid, match="interrupted"):
         read_all(file)

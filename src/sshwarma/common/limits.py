@@ -1677,8 +1677,8 @@ MAX_IMPORT_NAME_CHARACTERS: Final = 200
 """Characters of a name in a source, such as that of a session, a group or a tool: it stands in
 reports and in metadata."""
 
-IMPORT_SECONDS: Final = 600.0
-"""Seconds that an import may take to read its source: a database may be made so that a query never
+IMPORT_READ_SECONDS: Final = 120.0
+"""Seconds that an import waits for the next row of a database: it may be made so that a query never
 ends."""
 
 MAX_IMPORT_STEP_ITEMS: Final = 200

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sshwarma.common.limits import (
-    IMPORT_SECONDS,
+    IMPORT_READ_SECONDS,
     MAX_IMPORT_FILE_BYTES,
     MAX_IMPORT_ROWS,
     MAX_IMPORT_TEXT_BYTES,
@@ -98,6 +98,8 @@ class SqliteSource:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._path = path
+        self._end = 0.0
+        connection.set_progress_handler(lambda: time.monotonic() > self._end, _OPERATIONS_PER_CHECK)
         with self._reading():
             query = "SELECT name, type, rootpage FROM sqlite_schema WHERE name NOT NULL"
             found = connection.execute(query).fetchmany(MAX_IMPORT_ROWS)
@@ -195,7 +197,8 @@ class SqliteSource:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Make errors of SQLite refusals."""
+        """Make errors of SQLite refusals; also that it takes too long."""
+        self._end = time.monotonic() + IMPORT_READ_SECONDS
         try:
             yield
         except (sqlite3.Error, OverflowError) as error:
@@ -257,8 +260,6 @@ def _connect(path: Path, *, is_copy: bool) -> sqlite3.Connection:
         else connect_read_only(path, is_immutable=True, isolation_level=None)
     )
     connection.text_factory = bytes
-    end = time.monotonic() + IMPORT_SECONDS
-    connection.set_progress_handler(lambda: time.monotonic() > end, _OPERATIONS_PER_CHECK)
     try:
         for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "mmap_size=0", "query_only=ON"):
             connection.execute(f"PRAGMA {pragma}")
