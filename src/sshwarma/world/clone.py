@@ -23,7 +23,7 @@ _SKIPPED_KINDS: Final = ("presence", "tell")
 
 
 def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
-    """Fork a room (`rooms.fork_room`) with its log, turns, notes of models, session memory.
+    """Fork a room (`rooms.fork_room`) with its conversation and session memory.
 
     Rows and turns get new ids; their cost is not counted again.
 
