@@ -88,6 +88,31 @@ def test_files_of_a_room_are_read(world: Server, alice: Person, bob: Person, roo
     assert api_of(world, bob.name, room).ask("get_workspace_files").status in (403, 404)
 
 
+def test_memory_and_the_server_are_read(world: Server, alice: Person, room: str) -> None:
+    alice.run(f"mem project set plan-of-{room} --room {room}", b"<b>Friday</b>\n", "-T")
+    alice.run(f"mem session set draft --room {room}", b"one", "-T")
+    api = api_of(world, alice.name, room, "read")
+    listed = api.get("get_project_memory_keys", prefix=f"plan-of-{room}", limit=5)
+    assert (listed["keys"], listed["total"]) == ([f"plan-of-{room}"], 1)
+    value = api.get("get_project_memory_value", key=f"plan-of-{room}")
+    assert (value["key"], value["value"], value["found"]) == (
+        f"plan-of-{room}", "<b>Friday</b>\n", True,
+    )  # fmt: skip
+    missing = api.get("get_project_memory_value", key="none")
+    assert (missing["key"], missing["value"], missing["found"]) == ("none", "", False)
+    assert api.get("get_session_memory_keys")["keys"] == ["draft"]
+    assert api.get("get_session_memory_value", key="draft")["value"] == "one"
+    assert api.get("get_env_info").keys() == {"os", "shell", "initialCwd"}
+    info = api.get("get_tools_info")
+    assert info["totalCount"] == info["builtinCount"] == len(info["names"])
+    assert info["customPlugins"] is None and info["builtinPath"] == "sshwarma/verbs/"
+    refused = api.ask(
+        "get_project_memory_value",
+        query={"key": f"plan-of-{room}", "target_session_key": "copy"},
+    )
+    assert refused.status == 403 and "scope act" in refused.data["message"]
+
+
 def test_wrong_requests_are_refused_by_name(world: Server, alice: Person, room: str) -> None:
     api = api_of(world, alice.name, room)
     for name, query, told in (

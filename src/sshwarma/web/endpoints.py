@@ -74,8 +74,14 @@ ENDPOINTS: Final = (
     Endpoint("get_workspace_files", "GET", "files"),
     Endpoint("get_workspace_file", "GET", "file get", answers_with=BYTES_TYPE),
     Endpoint("get_workspace_manifest", "GET", "file version"),
+    Endpoint("get_project_memory_keys", "GET", "mem project list"),
+    Endpoint("get_project_memory_value", "GET", "mem project get"),
+    Endpoint("get_session_memory_keys", "GET", "mem session list"),
+    Endpoint("get_session_memory_value", "GET", "mem session get"),
+    Endpoint("get_env_info", "GET", "env"),
+    Endpoint("get_tools_info", "GET", "tools info"),
 )
-"""Operations on toolsets, tools and the files of rooms. Hints name the first of a verb."""
+"""Operations on toolsets, tools, files and memory. Hints name the first of a verb."""
 
 for _endpoint in reversed(ENDPOINTS):
     register_endpoint(_endpoint.verb, _endpoint.name)
