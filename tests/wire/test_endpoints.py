@@ -92,7 +92,7 @@ def test_memory_and_the_server_are_read(world: Server, alice: Person, room: str)
     alice.run(f"mem project set plan-of-{room} --room {room}", b"<b>Friday</b>\n", "-T")
     alice.run(f"mem session set draft --room {room}", b"one", "-T")
     api = api_of(world, alice.name, room, "read")
-    listed = api.get("get_project_memory_keys", prefix=f"plan-of-{room}", limit=5)
+    listed = api.get("get_project_memory_keys", prefix=f"plan-of-{room}", limit="5")
     assert (listed["keys"], listed["total"]) == ([f"plan-of-{room}"], 1)
     value = api.get("get_project_memory_value", key=f"plan-of-{room}")
     assert (value["key"], value["value"], value["found"]) == (
