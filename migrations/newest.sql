@@ -545,6 +545,7 @@ CREATE TABLE memory_versions (
 	set_at INTEGER NOT NULL,
 	replaced_by TEXT,
 	replaced_at INTEGER NOT NULL,
+	is_deleted INTEGER DEFAULT '0' NOT NULL,
 	CONSTRAINT pk_memory_versions PRIMARY KEY (scope_id, "key", version),
 	CONSTRAINT fk_memory_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
 );

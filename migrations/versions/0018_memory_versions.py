@@ -23,6 +23,7 @@ def upgrade() -> None:
         sa.Column("set_at", MILLIS, nullable=False),
         sa.Column("replaced_by", sa.Text(), nullable=True),
         sa.Column("replaced_at", MILLIS, nullable=False),
+        sa.Column("is_deleted", sa.Integer(), server_default="0", nullable=False),
         sa.ForeignKeyConstraint(
             ["scope_id"], ["things.id"], name=op.f("fk_memory_versions_scope_id")
         ),

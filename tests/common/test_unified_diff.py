@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sshwarma.common.lines import split_text_lines
 from sshwarma.common.unified_diff import DiffError, apply_unified_diff
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- x", "+ y", "@@", "same"]), max_size=12)
@@ -16,6 +17,20 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- x", "+ y", "@@", "same"]
 def make_diff(old: list[str], new: list[str], context: int = 3) -> str:
     lines = difflib.unified_diff(old, new, "old", "new", n=context, lineterm="")
     return "\n".join(lines)
+
+
+@given(st.lists(st.sampled_from(["x\r\n", "y\n", "x\n", "z\r"]), min_size=1, max_size=6), st.data())
+def test_lines_that_stay_keep_their_ends(lines: list[str], data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(lines) - 1))
+    lines[-1] = data.draw(st.sampled_from([lines[-1], lines[-1].rstrip("\r\n")]))
+    old = [line.rstrip("\r\n") for line in lines]
+    parts = [f" {line}" for line in old]
+    parts[at : at + 1] = [f"-{old[at]}", "+new"]
+    diff = "\n".join([f"@@ -1,{len(old)} +1,{len(old)} @@", *parts])
+    made = apply_unified_diff("".join(lines), diff)
+    parts = split_text_lines(made.text)
+    assert parts[at].rstrip("\r\n") == "new"
+    assert parts[:at] == lines[:at] and parts[at + 1 :] == lines[at + 1 :]
 
 
 @given(LINES, LINES, st.integers(0, 3), st.sampled_from(["\n", "\r\n"]))
@@ -67,7 +82,16 @@ def test_a_diff_that_does_not_fit_says_where(diff: str, says: str) -> None:
 
 
 def test_looking_for_moved_hunks_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sshwarma.common.unified_diff.MAX_HUNK_COMPARISONS", 50)
+    monkeypatch.setattr("sshwarma.common.unified_diff.MAX_HUNK_COMPARISONS", 500)
     text = "same\n" * 100
+    hunk = " same\n" * 20  # 80 places of 20 lines each
     with pytest.raises(DiffError, match="too far"):
-        apply_unified_diff(text, "@@ -1,2 +1 @@\n same\n-other")
+        apply_unified_diff(text, f"@@ -1,21 +1,20 @@\n{hunk}-other")
+
+
+def test_a_far_number_in_a_header_costs_nothing() -> None:
+    far = 999_999_999
+    made = apply_unified_diff("a\nb\nc\n", f"@@ -{far} +{far} @@\n-b\n+x")
+    assert made.text == "a\nx\nc\n"
+    with pytest.raises(DiffError, match="does not fit"):
+        apply_unified_diff("a\nb\nc\n", f"@@ -{far} +{far} @@\n-zz\n+x")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from mcp.client.client import Client
 
 from sshwarma.common.limits import MAX_MEMORY_KEY_CHARACTERS
-from support.mcp_server import Served, words
+from support.mcp_server import Served
+from support.memory_client import Memory
 from support.services import services_in
 
 PROJECT_TOOLS = {
@@ -27,32 +26,6 @@ SESSION_TOOLS = {
     "replace_lines", "delete_lines", "apply_patch", "count_chars", "count_lines", "check_eol",
     "normalize_eol", "check_indentation", "convert_indentation",
 }  # fmt: skip
-
-
-class Memory:
-    """A client that calls the tools of one memory."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def call(self, name: str, **arguments: Any) -> str:
-        result = await self._client.call_tool(name, arguments)
-        assert not result.is_error, words(result)
-        return words(result)
-
-    async def project(self, action: str, **arguments: Any) -> str:
-        return await self.call(f"project_memory_{action}", **arguments)
-
-    async def session(self, action: str, **arguments: Any) -> str:
-        return await self.call(f"session_memory_{action}", **arguments)
-
-    async def refused(self, name: str, **arguments: Any) -> str:
-        result = await self._client.call_tool(name, arguments)
-        assert result.is_error
-        return words(result)
-
-    async def keys(self, **arguments: Any) -> list[str]:
-        return (await self.project("list_variables", **arguments)).split("\n")
 
 
 @pytest.fixture
@@ -183,7 +156,8 @@ async def test_keys_are_listed_in_order_in_pages(served: Served, token: str) -> 
         assert await memory.keys(prefix="a_") == ["a_b"]
         assert await memory.keys(limit=2, offset=1) == ["a", "a%b"]
         assert await memory.keys(offset=5) == ["b", "é"]
-        assert await memory.keys(limit=0) == ["No keys were found."]
+        nothing = ["No keys were found in this part: there are 7."]
+        assert await memory.keys(limit=0) == await memory.keys(offset=7) == nothing
         for bad in ({"limit": -1}, {"offset": -1}):
             await memory.refused("project_memory_list_variables", **bad)
 

@@ -17,7 +17,7 @@ from sshwarma.wrap.profiles import ContextProfile
 from sshwarma.wrap.tokens import estimate_tokens
 from support.house import House
 
-MAX_DEFAULT_TOKENS = 2_050
+MAX_DEFAULT_TOKENS = 2_250
 """Estimated tokens of the tools of a new room, all rights included; a quarter is for memory."""
 
 

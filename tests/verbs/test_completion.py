@@ -83,7 +83,7 @@ async def test_group_actions_and_default_arguments_are_completed(
     )
     assert await offered(alice, "/help tool e") == ["edit", "enable"]
     assert await offered(alice, "/mem project s") == ["set", "search"]
-    assert await offered(alice, "/help mem session re") == ["replace", "reindent"]
+    assert await offered(alice, "/help mem session re") == ["replace", "reindent", "restore"]
     await do(alice, "/mem project set plan = x")
     assert await offered(alice, "/mem project get p") == ["plan"]
     assert await offered(alice, "/mem project get plan --t") == ["--to"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,8 @@ def test_a_value_goes_through_pipes_to_another_room(alice: Person, bob: Person, 
     missing = bob.run("mem project get nothing")
     assert missing.status == 1 and "was not found in project memory" in missing.err
     assert bob.run("mem project delete plan").status == 0
-    assert bob.json("mem project get plan")["found"] is False
+    gone = bob.run("mem project get plan --json")
+    assert gone.status == 1 and json.loads(gone.out)["found"] is False
 
 
 @covers("mem session set")
@@ -121,8 +123,8 @@ def test_rooms_share_the_pinned_project_or_have_their_own(
         assert owner.json("mem show --room lobby")["project"] == start
         assert owner.json("env")["initialCwd"] == start
         owner.run("mem project set where = den --room den")
-        found = owner.json("mem project get where --room lobby")
-        assert found["found"] is pinned
+        found = owner.run("mem project get where --json --room lobby")
+        assert json.loads(found.out)["found"] is pinned
 
 
 @covers("mem project history")

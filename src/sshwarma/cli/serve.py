@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 from typing_extensions import override
 
 from sshwarma.cli.invocation import Invocation, with_invocation
+from sshwarma.common.environment import PIN_VARIABLE
 from sshwarma.common.exit_status import EXIT_FAILED
-
-PIN_VARIABLE: Final = "SSHWARMA_MEMORY__PIN_PROJECT"
-"""The variable of the setting `memory.pin_project`: 1 or 0."""
 
 
 class ServeCommand(click.Command):
@@ -62,6 +60,7 @@ def _find_config(words: list[str]) -> Path | None:
     type=bool,
     metavar="BOOLEAN",
     show_default="True",
+    envvar=PIN_VARIABLE,
     help="Whether all rooms use the project of the directory where the server is started; if not,"
     " each room uses that of its own directory.",
 )

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+PIN_VARIABLE: Final = "SSHWARMA_PIN_PROJECT_MEMORY"
+"""The variable of `serve --pin-project-memory`. The server sets it to 1 or 0, for its programs."""
+
 _KERNEL_VERSION: Final = Path("/proc/version")
 _SYSTEMS: Final = {"win32": "Windows", "darwin": "macOS"}
 

@@ -1695,3 +1695,19 @@ The rest is counted."""
 
 MAX_PLUGIN_FILE_BYTES: Final = 256 * KIB
 """Bytes of a file of a plugin that is looked at: it is parsed, which takes much memory."""
+
+PROJECT_PATH_SECONDS: Final = 5.0
+"""Seconds in which the path of a project is found: a file system over a network may not answer."""
+
+CANONICAL_PATH_SECONDS: Final = 2.0
+"""Seconds for which the canonical path of a directory counts: links change rarely, and each call of
+a memory needs it."""
+
+MAX_CANONICAL_PATHS: Final = 1_000
+"""Canonical paths that are remembered: there are a few for each room."""
+
+MAX_SHOWN_VALUE_LINES: Final = 200
+"""Lines of a value of a memory that a terminal shows: more push everything else off the screen."""
+
+MAX_DELIMITER_CHARACTERS: Final = 16
+"""Characters between the number of a line and the line: each of a million lines may have them."""

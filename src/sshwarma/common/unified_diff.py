@@ -29,18 +29,23 @@ class DiffError(ValueError):
 
 @dataclass(slots=True)
 class Hunk:
-    """Lines to replace, without their ends.
+    """Lines to keep, remove and add, without their ends.
 
     Attributes:
         start: number of the first line in the old text, as the header says, from 1; 0 if the hunk
             has no old lines and stands at the beginning.
-        removes_end: whether the last new line has no end.
+        lines: each with its sign: a space, - or +.
+        removes_end: whether the last line that is added has no end.
     """
 
     start: int
-    old: list[str] = field(default_factory=list)
-    new: list[str] = field(default_factory=list)
+    lines: list[tuple[str, str]] = field(default_factory=list)
     removes_end: bool = False
+
+    @property
+    def old(self) -> list[str]:
+        """The lines that must be in the old text."""
+        return [text for sign, text in self.lines if sign != "+"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,6 @@ class _DiffReader:
     def __init__(self) -> None:
         self.hunks: list[Hunk] = []
         self._left_old = self._left_new = 0
-        self._last_sign = ""
 
     @property
     def is_in_hunk(self) -> bool:
@@ -72,8 +76,8 @@ class _DiffReader:
     def take(self, number: int, line: str) -> None:
         """Read one line."""
         if line.startswith(_NO_END):
-            if self.hunks:
-                self.hunks[-1].removes_end = self._last_sign in (" ", "+")
+            if self.hunks and self.hunks[-1].lines:
+                self.hunks[-1].removes_end = self.hunks[-1].lines[-1][0] == "+"
         elif self.is_in_hunk:
             self._take_hunk_line(number, line)
         elif found := _HEADER.fullmatch(line):
@@ -87,13 +91,9 @@ class _DiffReader:
         sign, text = (line[0], line[1:]) if line else (" ", "")
         if sign not in " -+":
             raise DiffError(f"line {number} has no space, - or + first: {shorten_name(line)!r}")
-        if sign != "+":
-            self.hunks[-1].old.append(text)
-            self._left_old -= 1
-        if sign != "-":
-            self.hunks[-1].new.append(text)
-            self._left_new -= 1
-        self._last_sign = sign
+        self.hunks[-1].lines.append((sign, text))
+        self._left_old -= sign != "+"
+        self._left_new -= sign != "-"
 
 
 def parse_unified_diff(diff: str) -> list[Hunk]:
@@ -126,8 +126,9 @@ def apply_unified_diff(text: str, diff: str) -> Patched:
     made: list[str] = []
     at, drift, budget = 0, 0, MAX_HUNK_COMPARISONS
     for number, hunk in enumerate(hunks, 1):
-        wanted = max(hunk.start - bool(hunk.old), 0) + drift
-        place, used = _find_place(bare, hunk.old, wanted, at, budget)
+        old = hunk.old
+        wanted = max(hunk.start - bool(old), 0) + drift
+        place, used = _find_place(bare, old, wanted, at, budget)
         budget -= used
         if place is None:
             raise DiffError(
@@ -139,7 +140,7 @@ def apply_unified_diff(text: str, diff: str) -> Patched:
             drift += place - wanted
         made += lines[at:place]
         made += _make_lines(lines, place, hunk, end)
-        at = place + len(hunk.old)
+        at = place + len(old)
     made += lines[at:]
     return Patched(_join_lines(made, end), len(hunks), tuple(moves))
 
@@ -151,25 +152,40 @@ def _find_place(
     if not old:
         return min(max(wanted, first), len(bare)), 0
     last = len(bare) - len(old)
-    used = 0
-    for distance in range(max(wanted - first, last - wanted, 0) + 1):
-        for place in dict.fromkeys((wanted - distance, wanted + distance)):
+    used, near = 0, min(max(wanted, first), max(last, first))
+    for distance in range(max(near - first, last - near, 0) + 1):
+        for place in dict.fromkeys((near - distance, near + distance)):
             if not first <= place <= last:
                 continue
-            used += 1
+            same = _count_same(bare, old, place, budget - used)
+            used += same + 1
             if used > budget:
                 raise DiffError("its hunks are too far from their places to be looked for")
-            if bare[place] == old[0] and list(bare[place : place + len(old)]) == list(old):
+            if same == len(old):
                 return place, used
     return None, used
 
 
+def _count_same(bare: Sequence[str], old: Sequence[str], place: int, most: int) -> int:
+    """Return how many lines are the same from a place on, up to `most` and one."""
+    for count, line in enumerate(old):
+        if count > most or bare[place + count] != line:
+            return count
+    return len(old)
+
+
 def _make_lines(lines: Sequence[str], place: int, hunk: Hunk, end: str) -> list[str]:
-    """Return the new lines of a hunk; those that stay keep their ends."""
-    kept = {line.rstrip("\r\n"): line for line in lines[place : place + len(hunk.old)]}
-    made = [kept[text] if text in kept and kept[text] != text else text + end for text in hunk.new]
+    """Return the new lines of a hunk; those that stay are as they were."""
+    made: list[str] = []
+    at = place
+    for sign, text in hunk.lines:
+        if sign == " ":
+            made.append(lines[at])
+        elif sign == "+":
+            made.append(text + end)
+        at += sign != "+"
     if hunk.removes_end and made:
-        made[-1] = hunk.new[-1]
+        made[-1] = made[-1].removesuffix(end)
     return made
 
 

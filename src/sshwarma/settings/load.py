@@ -24,6 +24,7 @@ from pydantic_settings import (
 )
 from typing_extensions import override
 
+from sshwarma.common.environment import PIN_VARIABLE
 from sshwarma.common.near_names import find_near_names
 from sshwarma.common.secret_detection import looks_like_key
 from sshwarma.settings.errors import RENAMED_SECTIONS, TABLE_LISTS, describe_settings_errors
@@ -327,7 +328,7 @@ def _check_variables(environ: Mapping[str, str]) -> None:
     """
     for variable in sorted(environ):
         name = variable.upper()
-        if not name.startswith(ENVIRONMENT_PREFIX):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name == PIN_VARIABLE:
             continue
         setting = name.removeprefix(ENVIRONMENT_PREFIX)
         if setting.split("__")[0].lower() in Settings.model_fields:

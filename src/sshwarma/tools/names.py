@@ -104,7 +104,11 @@ class NameTable:
         known = tuple(items)
         for item in known:
             canonical = item.thing.label
-            for name in (canonical, model_tool_name(canonical), mcp_tool_name(canonical)):
+            space, _, tool = canonical.partition(":")
+            names = [canonical, model_tool_name(canonical), mcp_tool_name(canonical)]
+            if tool in names:  # shown without its namespace
+                names += [f"{space}__{tool}", f"{space}.{tool}"]
+            for name in names:
                 self._known.setdefault(name, item)
             short_name = item.thing.name
             items_by_name[short_name] = None if short_name in items_by_name else item

@@ -6,6 +6,7 @@ while it matches. It knows neither references back nor assertions about what is 
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +18,11 @@ import re2
 from sshwarma.common.finish import StoppedError
 from sshwarma.common.limits import MAX_LINE_MATCHES, MAX_TEXT_MATCH_STEPS, MEMORY_SEARCH_SECONDS
 from sshwarma.common.lines import iterate_text_lines
+from sshwarma.common.shorten import shorten_name
 from sshwarma.tools.patterns import measure_search, search_error
-from sshwarma.world.errors import TimedOut
+from sshwarma.world.errors import Invalid, TimedOut
+
+_UNKNOWN_FORMS: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 
 BOLD: Final = "\x1b[1m"
 NOT_BOLD: Final = "\x1b[0m"
@@ -77,6 +81,12 @@ class TextPattern:
         try:
             self._compiled: Any = re2.compile(pattern, options)
         except re2.error as error:
+            if _UNKNOWN_FORMS.search(pattern):
+                raise Invalid(
+                    f"pattern: {shorten_name(pattern)} has a reference back or looks around, which"
+                    " this search does not know.",
+                    hint="Use a pattern without (?=…), (?!…), (?<…) and \\1.",
+                ) from error
             raise search_error(pattern, _read_reason(error)) from error
         self.max_characters = MAX_TEXT_MATCH_STEPS // (int(size) + 1)
 
@@ -118,7 +128,7 @@ def _check_time(deadline: float, stop: threading.Event) -> None:
     if time.monotonic() > deadline:
         raise TimedOut(
             f"The search timed out after {MEMORY_SEARCH_SECONDS:g} s.",
-            hint="Give a pattern that matches less often.",
+            hint="Give a pattern that matches less often, or search a part of the text.",
         )
 
 

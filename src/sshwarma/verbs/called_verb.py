@@ -41,6 +41,8 @@ def _split_action(group: VerbGroup, line: str, start: int) -> tuple[Verb, int]:
         return verb, match.end()
     known = [*group.list_words(), *filter(None, group.spellings)]
     near_names = find_near_names(match[0].lower(), known) if match is not None else []
+    if match is not None:  # the second word of an action of two
+        near_names += [name for name in group.actions if name.split()[1:] == [match[0].lower()]]
     if match is not None and near_names and match[0].isalpha():
         raise _unknown_action_error(group, match, near_names)
     default = group.default_for(match[0] if match is not None else None)

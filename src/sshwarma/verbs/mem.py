@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias, TypeVar
 
@@ -14,6 +14,7 @@ from sshwarma.common.limits import MAX_COMPLETIONS, MAX_EXACT_INTEGER
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.views import format_count
 from sshwarma.world import memory, projects
 from sshwarma.world.access import (
     Member,
@@ -23,12 +24,23 @@ from sshwarma.world.access import (
     read_members,
 )
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, NotFound, WorldError, too_long_error
+from sshwarma.world.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    WorldError,
+    too_long_error,
+)
 from sshwarma.world.ids import now_ms
+from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.projects import ProjectPath
 from sshwarma.world.store import Change
 
 T = TypeVar("T")
+
+EDIT_TRIES: Final = 5
+"""How often an edit is made again because the value has changed meanwhile."""
 
 NAMESPACE: Final = "memory"
 """The namespace of the tools for memories."""
@@ -37,6 +49,10 @@ mem = group(
     "mem",
     section="Remembering",
     default="show",
+    first_words={
+        "project": "Texts that all rooms of the project share",
+        "session": "Texts of this room",
+    },
     doc="""Show and change the memory of this room and of its project.
 
     A memory has texts by key. That of a project is shared by all rooms that use the project, which
@@ -63,7 +79,25 @@ class Memory:
     @property
     def label(self) -> str:
         """Its name in sentences."""
-        return "session memory" if self.project is None else "project memory"
+        if self.project is None:
+            return "session memory"
+        return f"project memory of {self.given}" if self.given else "project memory"
+
+    @property
+    def given(self) -> str:
+        """Its project as the caller named it; "" for that of the room, or session memory."""
+        return "" if self.project is None else self.project.given
+
+    @property
+    def shown_project(self) -> str | None:
+        """The path of its project for results; None for session memory.
+
+        As it was given, unless the caller uses that project: where links of the server lead is not
+        for everybody.
+        """
+        if self.project is None:
+            return None
+        return self.project.given if self.is_new_project else self.project.path
 
     def find_scope(self, conn: Connection) -> str | None:
         """Return the id of its container; None if nothing was stored in it."""
@@ -74,9 +108,17 @@ class Memory:
         return None if container is None else container.id
 
     def open_scope(self, tx: Change, caller: Caller) -> str:
-        """Return the id of its container, which is created if it is missing."""
+        """Return the id of its container, which is created if it is missing.
+
+        Raises:
+            Forbidden: if the caller may not change that project, which somebody may have made, or
+                left, since it was asked for.
+        """
         if self.project is None:
             return memory.get_or_create_session_container(tx, self.room_id).id
+        known = projects.find_project(tx.conn, self.project.path)
+        if known is not None and not self.project.is_default:
+            check_member(caller, self.project, read_members(tx.conn, known.id), Right.TALK)
         # Who names a project that does not exist yet owns it.
         owner_id = None if self.project.is_default else caller.person_id or caller.agent.id
         return projects.get_or_create_project(
@@ -118,25 +160,39 @@ async def find_memory(
 
 
 async def _check_membership(caller: Caller, path: ProjectPath, *, writes: bool) -> bool:
-    """Return whether a project exists, if all readers are members of it."""
+    """Return whether a project exists, if the caller may use it."""
 
     def read(conn: Connection) -> tuple[bool, dict[str, Member]]:
         project = projects.find_project(conn, path.path)
         return project is not None, read_members(conn, project.id) if project else {}
 
     exists, members = await caller.world.store.read(read)
-    if not exists:
-        return False
-    needed, now = Right.TALK if writes else Right.ENTER, now_ms()
-    readers = caller.readers
+    if exists:
+        check_member(caller, path, members, Right.TALK if writes else Right.ENTER)
+    elif Right.CREATE not in caller.rights_in(await caller.room(), now_ms()):
+        raise _no_member_error(path, [])  # who could not make it learns nothing of it
+    return exists
+
+
+def check_member(
+    caller: Caller, path: ProjectPath, members: Mapping[str, Member], needed: Right
+) -> None:
+    """Raise Forbidden unless all readers of a caller have a right in a project."""
+    now, readers = now_ms(), caller.readers
     if readers and all(
         needed in compute_rights(reader, "private", members.get(reader.id), now)
         for reader in readers
     ):
-        return True
-    names = caller.world.agents.name_of
-    owners = sorted(names(one.agent_id) for one in members.values() if one.role == "owner")
-    raise permission_denied_error(
+        return
+    owners = [one.agent_id for one in members.values() if one.role == "owner"]
+    may_ask = caller.agent.role != "guest"
+    raise _no_member_error(
+        path, sorted(map(caller.world.agents.name_of, owners)) if may_ask else []
+    )
+
+
+def _no_member_error(path: ProjectPath, owners: Sequence[str]) -> Forbidden:
+    return permission_denied_error(
         f"needs to be a member of the project {path.given}", ask=owners or ["an admin"]
     )
 
@@ -164,20 +220,46 @@ async def read_text(caller: Caller, place: Memory, key: str) -> str:
 
 
 async def change_memory(
-    caller: Caller, place: Memory, work: Callable[[Change, str], T], notice: str = ""
+    caller: Caller,
+    place: Memory,
+    work: Callable[[Change, str], T],
+    notice: str = "",
+    *,
+    size: int = 0,
 ) -> T:
     """Change a memory in one transaction.
 
     The room sees the notice, unless a tool call makes the change.
+
+    Args:
+        caller: who makes it.
+        place: the memory.
+        work: makes it, in the container that it gets.
+        notice: what the room sees.
+        size: bytes of text that are stored, which count if they are.
+
+    Raises:
+        RateLimited: if the caller has stored too much text.
+        Forbidden: if it may not change that project now.
     """
     is_shown = caller.call_stack is None and (place.project is None or place.project.is_default)
-    return await caller.change(
-        lambda tx: work(tx, place.open_scope(tx, caller)), notice if is_shown else ""
-    )
+
+    def change(tx: Change) -> T:
+        done = work(tx, place.open_scope(tx, caller))
+        if notice and is_shown and done not in ("unchanged", False):
+            caller.append_notice(tx, notice)
+        return done
+
+    caller.charge_text_volume(size)
+    try:
+        return await caller.change(change)
+    except WorldError:
+        caller.refund_text_volume(size)
+        raise
 
 
-async def store_text(caller: Caller, place: Memory, key: str, value: str) -> bool:
-    """Set the value of a key; return whether it is new.
+async def store_text(caller: Caller, place: Memory, key: str, value: str) -> WriteOutcome:
+    """Set the value of a key; return what that was for the key.
 
     Raises:
         Invalid: if the key cannot be one, or the value is too long.
@@ -185,18 +267,26 @@ async def store_text(caller: Caller, place: Memory, key: str, value: str) -> boo
     """
     memory.check_key(key)
     check_size(caller, value)
-    caller.charge_text_volume(len(value.encode()))
 
-    def work(tx: Change, scope_id: str) -> bool:
+    def work(tx: Change, scope_id: str) -> WriteOutcome:
         return write_value(tx, place, scope_id, key, value, caller)
 
-    return await change_memory(caller, place, work, f'set the key "{key}" of {place.label}')
+    notice = f'set the key "{key}" of {place.label}'
+    return await change_memory(caller, place, work, notice, size=len(value.encode()))
+
+
+def describe_stored(outcome: WriteOutcome, key: str, value: str, label: str) -> str:
+    """Return the sentence about a value that was set."""
+    if outcome == "unchanged":
+        return f'"{key}" has that value in {label} already.'
+    done = "Stored" if outcome == "new" else "Changed"
+    return f'{done} "{key}" in {label} ({format_count(len(value), "character")}).'
 
 
 def write_value(
     tx: Change, place: Memory, scope_id: str, key: str, value: str, caller: Caller
-) -> bool:
-    """Set the value of a key in a change; return whether it is new."""
+) -> WriteOutcome:
+    """Set the value of a key in a change; return what that was for the key."""
     room_id = place.room_id if place.project is None else None
     return memory.write_value(tx, scope_id, key, value, author_id=caller.agent.id, room_id=room_id)
 
@@ -208,15 +298,16 @@ async def edit_text(
     edit: Callable[[str], str],
     *,
     missing: str | None = None,
-) -> str:
-    """Replace the value of a key by what a function makes of it; return the new one.
+) -> tuple[str, str]:
+    """Replace the value of a key by what a function makes of it; return both.
 
-    The function may be run twice, if the value changes meanwhile. `missing` stands for the value of
-    a key that is not there.
+    The function is run in a thread, and again if the value changes meanwhile. `missing` stands for
+    the value of a key that is not there.
 
     Raises:
         NotFound: if the key is not there, and `missing` is not given.
         Invalid: if the new value is too long.
+        Conflict: if the value changes again and again.
     """
     memory.check_key(key)
 
@@ -226,37 +317,44 @@ async def edit_text(
             raise place.missing_error(key)
         return (value.content if value is not None else missing) or ""
 
-    old = await read_memory(caller, place, read)
-    new = await asyncio.to_thread(edit, old)  # it may have a million lines
-    check_size(caller, new)
-    caller.charge_text_volume(len(new.encode()))
+    for _ in range(EDIT_TRIES):
+        old = await read_memory(caller, place, read)
+        new = await asyncio.to_thread(edit, old)  # it may have a million lines
+        check_size(caller, new)
 
-    def work(tx: Change, scope_id: str) -> str:
-        present = read(tx.conn, scope_id)
-        made = new if present == old else edit(present)
-        check_size(caller, made)
-        write_value(tx, place, scope_id, key, made, caller)
-        return made
+        def work(tx: Change, scope_id: str, old: str = old, new: str = new) -> bool:
+            if read(tx.conn, scope_id) != old:
+                return False
+            write_value(tx, place, scope_id, key, new, caller)
+            return True
 
-    try:
-        return await change_memory(caller, place, work, f'changed "{key}" of {place.label}')
-    except WorldError:
-        caller.refund_text_volume(len(new.encode()))
-        raise
+        notice = f'changed "{key}" of {place.label}'
+        size = len(new.encode())
+        if await change_memory(caller, place, work, notice, size=size):
+            return old, new
+        caller.refund_text_volume(size)
+    raise Conflict(f'"{key}" is being changed by others.', hint="Try again.")
 
 
 def check_size(caller: Caller, value: str) -> None:
-    """Raise Invalid if a value is longer than a thing may be."""
+    """Raise Invalid if a value is longer than a thing may be, or is no text."""
+    if "\0" in value:
+        raise Invalid("value: has a NUL character, which a text cannot have.")
     size = len(value.encode())
     if size > caller.limits.thing_bytes:
         raise too_long_error("value", size, caller.limits.thing_bytes, "bytes")
 
 
-def require_one(value: str | None, other: str | None) -> None:
+def require_one(caller: Caller, key: str, value: str | None, other: str | None) -> None:
     """Raise Invalid unless a call gives a value or a key, and not both."""
-    if (value is None) == (other is None):
-        problem = "not both" if value is not None else "and neither is given"
+    if (value is None) != (other is None):
+        return
+    problem = "not both" if value is not None else "and neither is given"
+    if not caller.reader.is_person:
         raise Invalid(f"Give either value or from_session_key, {problem}.")
+    typed = key.partition("=")
+    hint = f"Put spaces around =: {typed[0]} = {typed[2]}" if typed[1] and value is None else ""
+    raise Invalid(f"Give either a text after =, or a key with --from, {problem}.", hint=hint)
 
 
 async def complete_project_keys(request: CompletionRequest) -> list[Option]:

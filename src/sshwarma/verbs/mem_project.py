@@ -12,6 +12,7 @@ from sshwarma.verbs.mem import (
     ProjectKey,
     ProjectName,
     change_memory,
+    describe_stored,
     find_memory,
     mem,
     read_memory,
@@ -30,7 +31,7 @@ from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryOverview, 
 from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT, ArgumentRight
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import memory
-from sshwarma.world.access import Right
+from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.store import Change
 
@@ -51,9 +52,12 @@ async def show_memories(caller: Caller) -> MemoryOverview:
         )
         for place in (of_project, of_session)
     ]
+    paths = services_of(caller).projects
+    directory = await paths.find_directory(caller.room_id)
     return MemoryOverview(
-        of_project.project.path if of_project.project else "",
-        services_of(caller).projects.is_pinned,
+        of_project.shown_project or "",
+        paths.is_pinned,
+        directory != paths.start_directory,
         pages[0].keys,
         pages[0].total,
         pages[1].keys,
@@ -67,9 +71,9 @@ async def show_memories(caller: Caller) -> MemoryOverview:
     "project get",
     needs=Right.ENTER,
     also_needs=(ArgumentRight("target_session_key", Right.TALK, "to copy it"),),
+    change_scope=TokenScope.READ,  # a copy needs the scope of that right, too
     tool="project_memory_get_variable",
     mcp_tool="project_memory_get_variable",
-    rarely_used=("project", "number_lines"),
     leave_out="SHORT 500",
     namespace=NAMESPACE,
     default=True,
@@ -105,6 +109,7 @@ async def get_project_value(
     found = await get_value(caller, place, key)
     if not found.found:
         return found
+    await MEMORY_RIGHT.check(caller, {})  # as for all that writes it
     value = await copy_to_session(caller, place, key, target_session_key)
     sentence = (
         f'Copied "{key}" from project memory into session memory as "{target_session_key}"'
@@ -119,7 +124,6 @@ async def get_project_value(
     also_needs=(MEMORY_RIGHT, NEW_PROJECT_RIGHT),
     tool="project_memory_set_variable",
     mcp_tool="project_memory_set_variable",
-    rarely_used=("project",),
     leave_out="PARAMS_ONLY",
     takes_exact_text=True,
     namespace=NAMESPACE,
@@ -148,20 +152,18 @@ async def set_project_value(
         project: path of another project than the room's.
         from_session_key: key of session memory to copy the value from.
     """
-    require_one(value, from_session_key)
+    require_one(caller, key, value, from_session_key)
     memory.check_key(key)
     place = await find_memory(caller, project, writes=True)
     if place.is_new_project:
         await NEW_PROJECT_RIGHT.require(caller)
     if from_session_key is not None:
+        memory.check_key(from_session_key, "from_session_key")
         session = await find_memory(caller, of_project=False)
         value = await read_text(caller, session, from_session_key)
     text = value or ""
-    is_new = await store_text(caller, place, key, text)
-    done = "Stored" if is_new else "Changed"
-    return Confirmation(
-        f'{done} "{key}" in project memory ({format_count(len(text), "character")}).'
-    )
+    outcome = await store_text(caller, place, key, text)
+    return Confirmation(describe_stored(outcome, key, text, place.label))
 
 
 @mem.verb(
@@ -169,7 +171,6 @@ async def set_project_value(
     needs=Right.ENTER,
     tool="project_memory_list_variables",
     mcp_tool="project_memory_list_variables",
-    rarely_used=("project", "limit", "offset"),
     leave_out="KEEP",
     namespace=NAMESPACE,
     default=True,
@@ -202,7 +203,6 @@ async def list_project_keys(
     also_needs=(MEMORY_RIGHT,),
     tool="project_memory_delete_variable",
     mcp_tool="project_memory_delete_variable",
-    rarely_used=("project",),
     leave_out="PARAMS_ONLY",
     namespace=NAMESPACE,
     default=True,
@@ -234,7 +234,6 @@ async def delete_project_key(
     needs=Right.ENTER,
     tool="project_memory_search_by_regex",
     mcp_tool="project_memory_search_by_regex",
-    rarely_used=("project",),
     leave_out="SHORT 500",
     namespace=NAMESPACE,
     default=True,

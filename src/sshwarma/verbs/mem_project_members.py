@@ -17,6 +17,7 @@ from sshwarma.world.access import (
     Member,
     Right,
     compute_rights,
+    permission_denied_error,
     read_all_members,
     read_members,
     set_member,
@@ -145,7 +146,7 @@ async def list_project_members(
     names = caller.world.agents.name_of
     path = place.project
     return ProjectMembers(
-        path.path if path else "",
+        place.shown_project or "",
         path is not None and path.is_default,
         {names(one.agent_id): one.role for one in members.values() if one.role},
     )
@@ -178,11 +179,18 @@ async def set_project_member(
         project: path of another project (default: the project of this room).
     """
     place = await find_memory(caller, project)
-    agent = caller.world.agents.find(name)
+    agent, names = caller.world.agents.find(name), caller.world.agents.name_of
     members = await read_memory(caller, place, _read_members)
     own = members.get(caller.agent.id)
     is_owner = own is not None and own.role == "owner"
-    await PROJECT_OWNER_RIGHT.require(caller, caller.agent.id if is_owner else None)
+    owners = [names(one.agent_id) for one in members.values() if one.role == "owner"]
+    await PROJECT_OWNER_RIGHT.require(
+        caller,
+        caller.agent.id if is_owner else None,
+        refusal=permission_denied_error(
+            "needs to be an owner of the project", ask=sorted(owners) or ["an admin"]
+        ),
+    )
 
     def work(tx: Change) -> None:
         scope_id = place.open_scope(tx, caller)

@@ -19,6 +19,7 @@ from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryValue, mak
 from sshwarma.world import memory, memory_history
 from sshwarma.world.caller import Caller
 from sshwarma.world.memory import KeyEntry, KeyPage
+from sshwarma.world.stubs import read_stub
 from sshwarma.world.things import Thing
 
 
@@ -31,14 +32,19 @@ async def get_value(
         NotFound: if a person asks for a key that is not there.
     """
     memory.check_key(key)
+    stubs: list[str] = []
 
     def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int]:
         value = memory.find_value(conn, scope_id, key)
-        old = memory_history.count_old_values(conn, scope_id, key) if scope_id and value else 0
+        if value is None and place.project is None:
+            stubs.extend(filter(None, [read_stub(conn, place.room_id, key)]))
+        old = memory_history.read_newest_version(conn, scope_id, key) if scope_id and value else 0
         return value, old
 
     value, old_count = await read_memory(caller, place, read)
-    project = None if place.project is None else place.project.path
+    project = place.shown_project
+    if stubs:
+        return MemoryValue(key, stubs[0], True, None, number_lines=number_lines)
     if value is None:
         if caller.reader.is_person and not caller.wants_json:
             raise place.missing_error(key)
@@ -68,8 +74,8 @@ async def list_keys(
             conn, scope, prefix=prefix or "", limit=limit, offset=offset
         ),
     )
-    project = None if place.project is None else place.project.path
-    return MemoryKeys(page.keys, page.total, project, name_authors(caller, page))
+    project = place.shown_project
+    return MemoryKeys(page.keys, page.total, project, offset, name_authors(caller, page))
 
 
 def name_authors(

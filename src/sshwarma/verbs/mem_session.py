@@ -9,6 +9,7 @@ from sshwarma.verbs.mem import (
     SessionKey,
     change_memory,
     check_size,
+    describe_stored,
     edit_text,
     find_memory,
     mem,
@@ -76,10 +77,8 @@ async def set_session_value(
         value: the text, stored as it is.
     """
     place = await find_memory(caller, of_project=False)
-    is_new = await store_text(caller, place, key, value)
-    done = "Stored" if is_new else "Changed"
-    size = format_count(len(value), "character")
-    return Confirmation(f'{done} "{key}" in session memory ({size}).')
+    outcome = await store_text(caller, place, key, value)
+    return Confirmation(describe_stored(outcome, key, value, place.label))
 
 
 @mem.verb(
@@ -161,7 +160,7 @@ async def append_to_session_value(
         text: the text to add.
     """
     place = await find_memory(caller, of_project=False)
-    made = await edit_text(caller, place, key, lambda value: value + text, missing="")
+    _, made = await edit_text(caller, place, key, lambda value: value + text, missing="")
     size = format_count(len(made), "character")
     return Confirmation(f'Added to "{key}" in session memory: it has {size} now.')
 
@@ -190,9 +189,8 @@ async def concat_session_values(
     memory.check_key(dest_key, "dest_key")
     text = await read_text(caller, place, key_a) + await read_text(caller, place, key_b)
     check_size(caller, text)
-    caller.charge_text_volume(len(text.encode()))
 
-    def work(tx: Change, scope_id: str) -> None:
+    def work(tx: Change, scope_id: str) -> str:
         parts = [memory.find_value(tx.conn, scope_id, key) for key in (key_a, key_b)]
         for key, part in zip((key_a, key_b), parts, strict=True):
             if part is None:
@@ -200,9 +198,11 @@ async def concat_session_values(
         made = "".join(part.content or "" for part in parts if part is not None)
         check_size(caller, made)
         write_value(tx, place, scope_id, dest_key, made, caller)
+        return made
 
-    await change_memory(caller, place, work, f'set the key "{dest_key}" of session memory')
-    size = format_count(len(text), "character")
+    notice = f'set the key "{dest_key}" of session memory'
+    made = await change_memory(caller, place, work, notice, size=len(text.encode()))
+    size = format_count(len(made), "character")
     return Confirmation(f'Stored "{key_a}" and "{key_b}" joined as "{dest_key}" ({size}).')
 
 
@@ -237,7 +237,6 @@ async def copy_session_value(
     if source_key == dest_key:
         raise Invalid("source_key and dest_key are the same.")
     text = await read_text(caller, place, source_key)
-    caller.charge_text_volume(len(text.encode()))
 
     def work(tx: Change, scope_id: str) -> None:
         value = memory.find_value(tx.conn, scope_id, source_key)
@@ -256,7 +255,8 @@ async def copy_session_value(
 
     done = "renamed" if rename else "copied"
     words = f'"{source_key}" to "{dest_key}"'
-    await change_memory(caller, place, work, f"{done} {words} in session memory")
+    notice = f"{done} {words} in session memory"
+    await change_memory(caller, place, work, notice, size=len(text.encode()))
     return Confirmation(f"{done.capitalize()} {words} in session memory.")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from sshwarma.common import indentation, lines, unified_diff
-from sshwarma.common.limits import MAX_EXACT_INTEGER
+from sshwarma.common.limits import MAX_DELIMITER_CHARACTERS, MAX_EXACT_INTEGER
 from sshwarma.common.unified_diff import DiffError, Patched
 from sshwarma.verbs.arguments import Arg, Flag, TextAfterEquals, Word
 from sshwarma.verbs.file_arguments import LineNumber
@@ -18,7 +18,7 @@ from sshwarma.verbs.rights import MEMORY_RIGHT
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound
+from sshwarma.world.errors import Conflict, Invalid, too_long_error
 from sshwarma.world.stubs import read_stub
 
 MAX_TAB_SPACES = 16
@@ -29,13 +29,10 @@ TabSpaces: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_TAB_SPAC
 
 async def _read(caller: Caller, key: str) -> str:
     """Return the value of a key, or the text of the row that it names as `stubs.42`."""
-    try:
-        return await read_text(caller, await find_memory(caller, of_project=False), key)
-    except NotFound:
-        text = await caller.world.store.read(lambda conn: read_stub(conn, caller.room_id, key))
-        if text is None:
-            raise
+    text = await caller.world.store.read(lambda conn: read_stub(conn, caller.room_id, key))
+    if text is not None:
         return text
+    return await read_text(caller, await find_memory(caller, of_project=False), key)
 
 
 def _check_range(start: int | None, end: int | None, unit: str) -> None:
@@ -74,6 +71,8 @@ async def read_session_lines(
     """
     text = await _read(caller, key)
     _check_range(start_line, end_line, "line")
+    if len(delimiter or "") > MAX_DELIMITER_CHARACTERS:
+        raise too_long_error("delimiter", len(delimiter or ""), MAX_DELIMITER_CHARACTERS)
     first = start_line or 1
 
     def cut() -> str:
@@ -117,6 +116,9 @@ async def read_session_characters(
     """
     text = await _read(caller, key)
     _check_range(start_char, end_char, "char")
+    if (start_char or 0) > len(text):
+        count = format_count(len(text), "character")
+        raise Invalid(f'start_char: "{key}" has {count} (got {start_char}).')
     return MemoryText(key, text[start_char:end_char])
 
 
@@ -142,11 +144,13 @@ async def insert_session_lines(
         text: the lines; the end of the last one is added if it is missing.
     """
     place = await find_memory(caller, of_project=False)
-    await edit_text(
+    old, _ = await edit_text(
         caller, place, key, lambda value: lines.insert_before_line(value, before_line, text)
     )
     count = format_count(lines.count_text_lines(text), "line")
-    return Confirmation(f'Inserted {count} before line {before_line} of "{key}".')
+    is_inside = before_line <= await asyncio.to_thread(lines.count_text_lines, old)
+    where = f"before line {before_line}" if is_inside else "at the end"
+    return Confirmation(f'Inserted {count} {where} of "{key}".')
 
 
 @mem.verb(
@@ -216,7 +220,8 @@ async def _replace(caller: Caller, key: str, first: int, last: int, text: str) -
             count = format_count(lines.count_text_lines(value), "line")
             raise Invalid(f'start_line: "{key}" has {count} (got {first}).') from None
 
-    await edit_text(caller, place, key, edit)
+    old, _ = await edit_text(caller, place, key, edit)
+    last = min(last, await asyncio.to_thread(lines.count_text_lines, old))
     return f"line {first}" if first == last else f"lines {first} to {last}"
 
 
@@ -383,10 +388,12 @@ async def convert_session_indentation(
         spaces_per_tab: how many spaces a tab is.
     """
     place = await find_memory(caller, of_project=False)
-    await edit_text(
+    old, new = await edit_text(
         caller,
         place,
         key,
         lambda value: indentation.convert_indentation(value, to, spaces_per_tab),
     )
+    if old == new:
+        return Confirmation(f'Nothing of "{key}" had to be indented by {to}.')
     return Confirmation(f'The lines of "{key}" are indented by {to} now.')

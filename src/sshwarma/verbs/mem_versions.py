@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_EXACT_INTEGER, MAX_KEPT_VALUES
@@ -70,6 +71,7 @@ class ValueHistory:
     key: str
     project: str | None
     versions: tuple[ValueVersionItem, ...]
+    given: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""  # the project, as it was named
 
 
 @view_for_reader(ValueHistory)
@@ -86,8 +88,10 @@ def draw_value_history(result: ValueHistory, reader: Reader) -> Block:
         )
         for item in result.versions
     )
-    verb = "mem session diff" if result.project is None else "mem project diff"
-    lines += draw_hint(reader, "{} shows what changed.", verb, key=result.key)
+    if len(result.versions) > 1:
+        verb = "mem session diff" if result.project is None else "mem project diff"
+        named = {"project": result.given} if result.given else {}
+        lines += draw_hint(reader, "{} shows what changed.", verb, key=result.key, **named)
     return block(*lines)
 
 
@@ -294,7 +298,7 @@ async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
                 one.size,
                 names(one.author_id) if one.author_id else "",
                 format_iso(one.set_at),
-                f"{'deleted' if present is None and one is old[0] else 'replaced'} by"
+                f"{'deleted' if one.is_deleted else 'replaced'} by"
                 f" {names(one.replaced_by) if one.replaced_by else 'the server'}",
             )
             for one in old
@@ -303,7 +307,7 @@ async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
             return items
         author_id = memory.get_author_id(present)
         now = ValueVersionItem(
-            memory_history.count_old_values(conn, present.parent_id or "", key) + 1,
+            memory_history.read_newest_version(conn, present.parent_id or "", key) + 1,
             len((present.content or "").encode()),
             names(author_id) if author_id else "",
             format_iso(present.updated_at),
@@ -314,7 +318,7 @@ async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
     found = await read_memory(caller, place, read)
     if not found:
         raise place.missing_error(key)
-    return ValueHistory(key, place.project.path if place.project else None, tuple(found))
+    return ValueHistory(key, place.shown_project, tuple(found), place.given)
 
 
 async def _compare(caller: Caller, place: Memory, key: str, version: int | None) -> ValueDiff:
@@ -335,18 +339,19 @@ async def _restore(caller: Caller, place: Memory, key: str, version: int | None)
     number, text = await read_memory(
         caller, place, lambda conn, scope: _read_old(conn, place, scope, key, version)
     )
-    caller.charge_text_volume(len(text.encode()))
 
     def work(tx: Change, scope_id: str) -> None:
         write_value(tx, place, scope_id, key, text, caller)
 
-    await change_memory(caller, place, work, f'restored the key "{key}" of {place.label}')
+    notice = f'restored the key "{key}" of {place.label}'
+    await change_memory(caller, place, work, notice, size=len(text.encode()))
     return Confirmation(
         f'"{key}" has the value of version {number} again.',
         next=next_call(
             "{} takes it back.",
             f"mem {'session' if place.project is None else 'project'} restore",
             key=key,
+            **({"project": place.given} if place.given else {}),
         ),
     )
 
@@ -359,7 +364,7 @@ def _read_old(
     Raises:
         NotFound: if it is not kept.
     """
-    newest = memory_history.count_old_values(conn, scope_id, key) if scope_id else 0
+    newest = memory_history.read_newest_version(conn, scope_id, key) if scope_id else 0
     if not newest:
         if memory.find_value(conn, scope_id, key) is None:
             raise place.missing_error(key)

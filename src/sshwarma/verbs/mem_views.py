@@ -8,9 +8,13 @@ from typing import Annotated
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS, MAX_SHOWN_MEMORY_KEYS
-from sshwarma.common.lines import number_text_lines
-from sshwarma.common.shorten import count_rest
+from sshwarma.common.limits import (
+    MAX_ROW_PART_CHARACTERS,
+    MAX_SHOWN_MEMORY_KEYS,
+    MAX_SHOWN_VALUE_LINES,
+)
+from sshwarma.common.lines import number_text_lines, read_line_range
+from sshwarma.common.shorten import count_rest, shorten_name
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.tools.text_search import MatchedLine, TextMatches
 from sshwarma.verbs.file_views import format_size
@@ -66,7 +70,7 @@ def draw_memory_value(result: MemoryValue) -> Block:
         facts.append(f"set by {result.by} at {format_clock(result.set_at)}")
     if result.version is not None and result.version > 1:
         facts.append(f"version {result.version}")
-    shown = result.value[:MAX_ROW_PART_CHARACTERS]
+    shown = read_line_range(result.value[:MAX_ROW_PART_CHARACTERS], 1, MAX_SHOWN_VALUE_LINES)
     numbered = number_text_lines(shown).removesuffix("\n")
     lines = list(text_lines(numbered, indent=2)) if shown else []
     excess = len(result.value) - len(shown)
@@ -107,17 +111,22 @@ class MemoryKeys:
         keys: those asked for.
         total: how many there are, whatever the limit and offset.
         project: path of the project; None for session memory.
+        offset: how many keys before them were left out.
     """
 
     keys: tuple[str, ...]
     total: int
     project: str | None
+    offset: Annotated[SkipJsonSchema[int], Field(exclude=True)] = 0
     entries: Annotated[SkipJsonSchema[tuple[tuple[KeyEntry, str], ...]], Field(exclude=True)] = ()
 
     @property
     def exact_text(self) -> str:
         """The text for programs: a key a line."""
-        return "\n".join(self.keys) if self.keys else "No keys were found."
+        if self.keys:
+            return "\n".join(self.keys)
+        rest = f" in this part: there are {self.total}" if self.total else ""
+        return f"No keys were found{rest}."
 
 
 @view_for_reader(MemoryKeys)
@@ -127,10 +136,11 @@ def draw_memory_keys(result: MemoryKeys, reader: Reader) -> Block:
         "Session memory" if result.project is None else f"Memory of the project {result.project}"
     )
     if not result.keys:
-        return block(line(f"{where} has no such keys." if result.total else f"{where} is empty."))
+        return block(line(result.exact_text if result.total else f"{where} has no such keys."))
     lines = [line(("heading", f"{where}: {format_count(result.total, 'key')}"), hang=2)]
     lines += draw_key_table(result.entries[:MAX_SHOWN_MEMORY_KEYS])
-    if rest := count_rest(result.total - min(len(result.keys), MAX_SHOWN_MEMORY_KEYS)):
+    shown = min(len(result.keys), MAX_SHOWN_MEMORY_KEYS)
+    if rest := count_rest(result.total - result.offset - shown):
         lines.append(line(("dim", rest)))
     return block(*lines)
 
@@ -139,7 +149,7 @@ def draw_key_table(entries: tuple[tuple[KeyEntry, str], ...]) -> list[Line]:
     """Draw keys with size, author and time."""
     return draw_columns(
         (
-            ("thing", entry.key),
+            ("thing", shorten_name(entry.key)),
             format_size(entry.size),
             author,
             ("dim", format_clock(entry.set_at)),
@@ -155,11 +165,13 @@ class MemoryOverview:
     Attributes:
         project: path of the project.
         pinned: whether all rooms use the same one.
+        has_directory: whether the room has a directory of its own.
         project_keys, session_keys: the first keys of each, and `*_total` how many there are.
     """
 
     project: str
     pinned: bool
+    has_directory: bool
     project_keys: tuple[str, ...]
     project_total: int
     session_keys: tuple[str, ...]
@@ -172,7 +184,8 @@ class MemoryOverview:
 def draw_memory_overview(result: MemoryOverview, reader: Reader) -> Block:
     """Draw both memories with their first keys."""
     lines: list[Line] = []
-    note = "of all rooms" if result.pinned else "of this room's directory"
+    note = "of this room's directory" if result.has_directory else "this room has no directory"
+    note = "of all rooms" if result.pinned else note
     for title, hint, total, entries in (
         ("Project memory", f"  {result.project}, {note}", result.project_total, result.of_project),
         ("Session memory", "  of this room", result.session_total, result.of_session),

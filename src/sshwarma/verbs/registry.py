@@ -55,6 +55,7 @@ class VerbGroup:
 
     `spellings` are other second words that people may type, with the name of the verb of each. ""
     is for the bare word, and for words that are not an action, which are arguments of that verb.
+    `first_words` describe the first words of actions of two words.
     """
 
     name: str
@@ -65,12 +66,15 @@ class VerbGroup:
     default_takes_words: bool = False
     aliases: tuple[str, ...] = ()
     spellings: Mapping[str, str] = field(default_factory=dict)
+    first_words: Mapping[str, str] = field(default_factory=dict)
     actions: dict[str, Verb] = field(default_factory=dict)
 
     @property
     def verbs(self) -> tuple[Verb, ...]:
-        """The verbs of the group, in the order of their declaration."""
-        return tuple(self.actions.values())
+        """The verbs of the group, in the order of their declaration; by first words."""
+        order = list(self.list_words())
+        actions = sorted(self.actions.items(), key=lambda one: order.index(one[0].split()[0]))
+        return tuple(action_verb for _, action_verb in actions)
 
     def find(self, action: str) -> Verb | None:
         """Return the verb of an action, in any case; None if the action does not exist."""
@@ -79,13 +83,13 @@ class VerbGroup:
     def list_words(self, first: str = "") -> dict[str, str]:
         """Return the words that can follow the group's, or the first word of its actions.
 
-        Each has the summary of its action; the first word of several has "".
+        Each has the summary of its action, or its description as a first word.
         """
         words: dict[str, str] = {}
         for action, action_verb in self.actions.items():
             head, _, tail = action.partition(" ")
             if not first:
-                words[head] = "" if tail else action_verb.summary
+                words[head] = self.first_words.get(head, "") if tail else action_verb.summary
             elif head == first.lower() and tail:
                 words[tail] = action_verb.summary
         return words
@@ -159,6 +163,7 @@ def group(
     default_takes_words: bool = False,
     aliases: tuple[str, ...] = (),
     spellings: Mapping[str, str] | None = None,
+    first_words: Mapping[str, str] | None = None,
 ) -> VerbGroup:
     """Declare a group: verbs that share their first word.
 
@@ -173,6 +178,7 @@ def group(
             argument; otherwise it is refused.
         aliases: other first words for it.
         spellings: other second words that people may type, with the name of the verb of each.
+        first_words: descriptions of the first words of actions of two words.
 
     Raises:
         ValueError: if the name is taken or the section does not exist.
@@ -188,6 +194,7 @@ def group(
         default_takes_words=default_takes_words,
         aliases=aliases,
         spellings=spellings or {},
+        first_words=first_words or {},
     )
     for word in (name, *aliases):
         _claim(word, new_group)

@@ -253,9 +253,11 @@ class MemberRight:
 
     Attributes:
         purpose: what it is for, as a refusal says it: "for the files of a room".
+        of_callers: whether who calls a tool needs it too; of a model, the person whom it answers.
     """
 
     purpose: str
+    of_callers: bool = False
 
     @property
     def text(self) -> str:
@@ -264,12 +266,15 @@ class MemberRight:
 
     async def check(self, caller: Caller, arguments: Mapping[str, Any]) -> None:
         """Raise Forbidden if the caller is a guest without a role in the room."""
-        if caller.call_stack is not None:
+        if caller.call_stack is not None and not self.of_callers:
             return
         room = await caller.room()
-        member = room.members.get(caller.agent.id)
+        agent = caller.agent
+        if agent.kind == "model":  # its own role says nothing of who wants it
+            agent = caller.world.agents.get(caller.person_id) or agent
+        member = room.members.get(agent.id)
         has_role = member is not None and member.role is not None
-        if not has_role and Right.CREATE not in caller.rights_in(room, now_ms()):
+        if not has_role and Right.CREATE not in room.rights_of(agent, now=now_ms()):
             raise caller.missing_right_error(Right.CREATE, room, self.purpose)
 
 
@@ -282,7 +287,7 @@ MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody el
 ASKER_RIGHT: Final = DataRight(Right.MODERATE, "for what somebody else asked")
 TOOL_RIGHT: Final = DataRight(Right.BUILD, "for a tool of a room")
 FILES_RIGHT: Final = MemberRight("for the files of a room")
-MEMORY_RIGHT: Final = MemberRight("for the memory of a room or project")
+MEMORY_RIGHT: Final = MemberRight("for the memory of a room or project", of_callers=True)
 NEW_PROJECT_RIGHT: Final = DataRight(Right.CREATE, "for a new project")
 NEW_NAMESPACE_RIGHT: Final = DataRight(Right.CREATE, "for a new namespace")
 

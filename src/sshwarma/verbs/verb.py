@@ -187,8 +187,7 @@ class Verb:
     def rights(self) -> str:
         """The rights that it needs, as help states them, without a full stop; "" if none."""
         needs = f"the {self.needs} right" if self.needs else ""
-        also_needs = dict.fromkeys(rule.text for rule in self.also_needs)
-        text = ", ".join(filter(None, (needs, *also_needs)))
+        text = ", ".join(filter(None, (needs, *dict.fromkeys(r.text for r in self.also_needs))))
         return f"Needs {text}" if text else ""
 
     @cached_property

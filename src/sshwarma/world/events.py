@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import structlog
 
@@ -102,13 +102,13 @@ class MemoryChanged:
     Attributes:
         scope_id: the container of the memory: a project, or that of a room.
         room_id: the room whose memory it is; None for a project.
-        done: set, deleted.
+        done: what was done.
     """
 
     scope_id: str
     room_id: str | None
     key: str
-    done: str
+    done: Literal["set", "deleted"]
     author_id: str
 
 

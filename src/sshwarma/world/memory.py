@@ -7,11 +7,15 @@ room. Values are plain text and come back as they went; nothing reads JSON in th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, func, select
 
-from sshwarma.common.limits import MAX_MEMORY_KEY_CHARACTERS, MAX_MEMORY_KEYS
+from sshwarma.common.limits import (
+    MAX_MEMORY_KEY_CHARACTERS,
+    MAX_MEMORY_KEYS,
+    MAX_SHOWN_MEMORY_KEYS,
+)
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import memory_history, things
 from sshwarma.world.errors import Conflict, Invalid, empty_error, too_long_error
@@ -19,6 +23,7 @@ from sshwarma.world.events import MemoryChanged
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import read_object_or_none
+from sshwarma.world.stubs import STUB_PREFIX
 from sshwarma.world.things import Thing
 
 SESSION_CONTAINER: Final = "memory"
@@ -27,6 +32,9 @@ SESSION_CONTAINER: Final = "memory"
 _ROLE: Final = {"role": "memory"}
 _LAST: Final = "\U0010ffff"
 """Follows every printable character in the order of keys."""
+
+
+WriteOutcome: TypeAlias = Literal["new", "changed", "unchanged"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +49,14 @@ class KeyEntry:
 
 @dataclass(frozen=True, slots=True)
 class KeyPage:
-    """Keys of a scope in their order, and how many there are in all."""
+    """Keys of a scope in their order, and how many there are in all.
 
+    `entries` describe the first of the keys.
+    """
+
+    keys: tuple[str, ...]
     entries: tuple[KeyEntry, ...]
     total: int
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys alone."""
-        return tuple(entry.key for entry in self.entries)
 
 
 def check_key(key: str, name: str = "key") -> str:
@@ -65,6 +72,19 @@ def check_key(key: str, name: str = "key") -> str:
     if not key.isprintable():
         raise Invalid(f"{name}: {shorten_name(key)!a} has control characters.")
     return key
+
+
+def check_not_stub(key: str, name: str = "key") -> None:
+    """Raise Invalid if a key has the form of those that name rows of the log.
+
+    A model reads the rest of a result by such a key, so nobody else may say what it holds.
+    """
+    if key.startswith(STUB_PREFIX):
+        raise Invalid(
+            f"{name}: {shorten_name(key)} cannot be set: keys that begin with {STUB_PREFIX} name"
+            " rows of the log.",
+            hint="Choose another key.",
+        )
 
 
 def find_session_container(conn: Connection, room_id: str) -> Thing | None:
@@ -92,13 +112,16 @@ def list_keys(
     prefix: str = "",
     limit: int | None = None,
     offset: int = 0,
+    described: int | None = MAX_SHOWN_MEMORY_KEYS,
 ) -> KeyPage:
     """Return the keys that begin with a prefix, in the order of their characters.
 
-    `total` counts all of them, whatever the limit and the offset.
+    `total` counts all of them, whatever the limit and the offset. Entries describe the first
+    `described` of those returned, or all if it is None: to describe one takes as long as to read
+    ten.
     """
     if scope_id is None:
-        return KeyPage((), 0)
+        return KeyPage((), (), 0)
     condition = [
         things_table.c.parent_id == scope_id,
         things_table.c.kind == "data",
@@ -110,7 +133,9 @@ def list_keys(
     columns = (things_table.c[name] for name in ("name", "metadata", "created_by", "updated_at"))
     query = select(*columns).where(*condition).order_by(things_table.c.name)
     page = query.limit(-1 if limit is None else limit).offset(offset)
-    return KeyPage(tuple(_entry_of(row) for row in conn.execute(page)), total)
+    found = conn.execute(page).all()
+    keys = tuple(row.name for row in found)
+    return KeyPage(keys, tuple(_entry_of(row) for row in found[:described]), total)
 
 
 def _entry_of(row: Any) -> KeyEntry:
@@ -126,14 +151,17 @@ def _entry_of(row: Any) -> KeyEntry:
 
 def write_value(
     tx: Change, scope_id: str, key: str, value: str, *, author_id: str, room_id: str | None = None
-) -> bool:
-    """Set the value of a key; return whether the key is new.
+) -> WriteOutcome:
+    """Set the value of a key; return what that was for the key.
 
     What it had before goes to the history of the key. `room_id` is for the memory of a room.
 
     Raises:
         Conflict: if the scope has too many keys.
+        Invalid: if a key of a room's memory would look like a row of its log.
     """
+    if room_id is not None:
+        check_not_stub(key)
     known = find_value(tx.conn, scope_id, key)
     if known is None:
         if list_keys(tx.conn, scope_id, limit=0).total >= MAX_MEMORY_KEYS:
@@ -150,12 +178,14 @@ def write_value(
             created_by=author_id,
             structural=False,
         )
-    elif known.content != value:
+    elif known.content == value:
+        return "unchanged"
+    else:
         memory_history.keep_old_value(tx, known, replaced_by=author_id)
         metadata = _describe_value(value, author_id)
         things.update_thing(tx, known.id, structural=False, content=value, metadata=metadata)
     tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "set", author_id))
-    return known is None
+    return "new" if known is None else "changed"
 
 
 def delete_value(
@@ -165,7 +195,7 @@ def delete_value(
     known = find_value(tx.conn, scope_id, key)
     if known is None or scope_id is None:
         return False
-    memory_history.keep_old_value(tx, known, replaced_by=author_id)
+    memory_history.keep_old_value(tx, known, replaced_by=author_id, is_deleted=True)
     things.delete_thing(tx, known, structural=False)
     tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "deleted", author_id))
     return True

@@ -23,6 +23,7 @@ class OldValue:
         set_at: when.
         replaced_by: who set another one, or deleted the key.
         replaced_at: when.
+        is_deleted: whether the key was deleted, and had no value until it was set again.
     """
 
     version: int
@@ -31,9 +32,10 @@ class OldValue:
     set_at: int
     replaced_by: str | None
     replaced_at: int
+    is_deleted: bool
 
 
-def keep_old_value(tx: Change, value: Thing, *, replaced_by: str) -> None:
+def keep_old_value(tx: Change, value: Thing, *, replaced_by: str, is_deleted: bool = False) -> None:
     """Keep a value that is about to be replaced or deleted; forget the oldest ones."""
     place = _place_of(value)
     content = value.content or ""
@@ -51,6 +53,7 @@ def keep_old_value(tx: Change, value: Thing, *, replaced_by: str) -> None:
             set_at=value.updated_at,
             replaced_by=replaced_by,
             replaced_at=tx.now,
+            is_deleted=int(is_deleted),
         )
     )
     sizes = tx.conn.execute(
@@ -68,8 +71,8 @@ def keep_old_value(tx: Change, value: Thing, *, replaced_by: str) -> None:
         tx.conn.execute(delete(memory_versions).where(*place, memory_versions.c.version < oldest))
 
 
-def count_old_values(conn: Connection, scope_id: str, key: str) -> int:
-    """Return the number of the newest earlier value of a key; 0 if it has none."""
+def read_newest_version(conn: Connection, scope_id: str, key: str) -> int:
+    """Return the version of the newest earlier value of a key; 0 if it has none."""
     query = select(func.max(memory_versions.c.version)).where(
         memory_versions.c.scope_id == scope_id, memory_versions.c.key == key
     )
@@ -84,7 +87,10 @@ def read_old_values(conn: Connection, scope_id: str, key: str) -> list[OldValue]
         .where(memory_versions.c.scope_id == scope_id, memory_versions.c.key == key)
         .order_by(memory_versions.c.version.desc())
     )
-    return [OldValue(**row) for row in conn.execute(query).mappings()]
+    return [
+        OldValue(**{**row, "is_deleted": bool(row["is_deleted"])})
+        for row in conn.execute(query).mappings()
+    ]
 
 
 def read_old_text(conn: Connection, scope_id: str, key: str, version: int) -> str | None:

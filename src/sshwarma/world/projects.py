@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cachetools import TTLCache
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_PROJECT_PATH_CHARACTERS
+from sshwarma.common.limits import (
+    CANONICAL_PATH_SECONDS,
+    MAX_CANONICAL_PATHS,
+    MAX_PROJECT_PATH_CHARACTERS,
+    PROJECT_PATH_SECONDS,
+)
+from sshwarma.common.shorten import shorten_name
 from sshwarma.world import access, things
-from sshwarma.world.errors import Invalid, empty_error, too_long_error
+from sshwarma.world.errors import Invalid, TimedOut, empty_error, too_long_error
 from sshwarma.world.room_states import read_directories
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -57,11 +65,15 @@ class ProjectPaths:
         self._world = world
         self.start_directory = str(start_directory)
         self.is_pinned = is_pinned
+        self._start_path = os.path.realpath(start_directory)
+        self._canonical: TTLCache[str, str] = TTLCache(
+            MAX_CANONICAL_PATHS, CANONICAL_PATH_SECONDS, timer=time.monotonic
+        )
 
     @property
     def pinned_project(self) -> str | None:
         """The path of the project that all rooms use; None if each has its own."""
-        return _make_canonical(self.start_directory) if self.is_pinned else None
+        return self._start_path if self.is_pinned else None
 
     async def find_directory(self, room_id: str) -> str:
         """Return the directory of a room; the one of the start if it has none."""
@@ -75,9 +87,10 @@ class ProjectPaths:
 
         Raises:
             Invalid: if it cannot be a path.
+            TimedOut: if the file system does not answer.
         """
         directory = await self.find_directory(room_id)
-        of_room = _make_canonical(self.start_directory if self.is_pinned else directory)
+        of_room = self.pinned_project or await self._make_canonical(directory)
         if project is None:
             return ProjectPath(of_room, "", True)
         if not project.strip():
@@ -86,14 +99,46 @@ class ProjectPaths:
             raise too_long_error("project", len(project), MAX_PROJECT_PATH_CHARACTERS)
         if not project.isprintable():
             raise Invalid("project: is not a path: it has control characters.")
-        # In a thread: a path of strangers may lead to a file system that does not answer.
-        path = await asyncio.to_thread(os.path.realpath, Path(directory) / project)
+        typed = str(Path(directory) / project)
+        _check_place(_remove_dots(typed), project)
+        path = await self._make_canonical(typed)
+        _check_place(path, project)
         return ProjectPath(path, project, path == of_room)
 
+    async def _make_canonical(self, path: str) -> str:
+        """Return the canonical path of a directory, as it was some seconds ago at most.
 
-def _make_canonical(path: str) -> str:
-    """Return the canonical path of a directory that an owner has set."""
-    return os.path.realpath(path)
+        In a thread: it may lead to a file system that does not answer.
+
+        Raises:
+            TimedOut: if it does not.
+        """
+        known = self._canonical.get(path)
+        if known is None:
+            try:
+                async with asyncio.timeout(PROJECT_PATH_SECONDS):
+                    known = await asyncio.to_thread(os.path.realpath, path)
+            except TimeoutError:
+                raise TimedOut("The directory of the project does not answer.") from None
+            except OSError:  # a link that the server may not read
+                raise Invalid("project: its path cannot be read.") from None
+            self._canonical[path] = known
+        return known
+
+
+def _remove_dots(path: str) -> str:
+    """Return a path without `.` and `..`, as its text says."""
+    return os.path.normpath(path)
+
+
+def _check_place(path: str, given: str) -> None:
+    """Raise Invalid for a path among the files that the kernel makes.
+
+    Their links would say what the server has open.
+    """
+    top, *others = path.split("/")[1:]
+    if top in ("proc", "sys") or (top == "dev" and others[:1] != ["shm"]):
+        raise Invalid(f"project: {shorten_name(given)} is no directory for a project.")
 
 
 def find_project(conn: Connection, path: str) -> Thing | None:

@@ -319,6 +319,7 @@ memory_versions = Table(
     Column("set_at", Millis, nullable=False),
     Column("replaced_by", Text),
     Column("replaced_at", Millis, nullable=False),
+    Column("is_deleted", Integer, nullable=False, server_default="0"),  # not replaced
     PrimaryKeyConstraint("scope_id", "key", "version"),
 )
 

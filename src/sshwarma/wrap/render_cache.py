@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, TypeAlias
@@ -32,16 +33,12 @@ class RenderedRows:
 
     def store(self, row_id: str, part: RenderedPart) -> None:
         """Remember what is sent of a row."""
-        if self.is_forgotten:
-            return
         size = PART_CHARACTERS
         if isinstance(part, ContextMessage):
             size += len(part.text)
         elif part is not None:
             size += len(part.result) + sum(len(str(value)) for value in part.arguments.values())
-        self.parts[row_id] = part
-        self.characters += size
-        self._cache.grow(size)
+        self._cache.store(self, row_id, part, size)
 
 
 class RenderCache:
@@ -52,19 +49,26 @@ class RenderCache:
 
     def __init__(self, max_characters: int = MAX_RENDERED_CHARACTERS) -> None:
         self._max_characters = max_characters
+        self._lock = threading.Lock()
         self._rows: OrderedDict[Hashable, RenderedRows] = OrderedDict()
         self._characters = 0
 
     def find(self, settings: Hashable) -> RenderedRows:
         """Return the rows of readers for whom these settings hold."""
-        found = self._rows.pop(settings, None) or RenderedRows(self)
-        self._rows[settings] = found
-        return found
+        with self._lock:
+            found = self._rows.pop(settings, None) or RenderedRows(self)
+            self._rows[settings] = found
+            return found
 
-    def grow(self, characters: int) -> None:
-        """Count what was added, and forget others if it is too much."""
-        self._characters += characters
-        while self._characters > self._max_characters and self._rows:
-            _, forgotten = self._rows.popitem(last=False)
-            self._characters -= forgotten.characters
-            forgotten.is_forgotten = True
+    def store(self, rows: RenderedRows, row_id: str, part: RenderedPart, size: int) -> None:
+        """Remember a part of rows that are not forgotten; forget others for it."""
+        with self._lock:
+            if rows.is_forgotten or row_id in rows.parts:
+                return
+            rows.parts[row_id] = part
+            rows.characters += size
+            self._characters += size
+            while self._characters > self._max_characters and self._rows:
+                _, forgotten = self._rows.popitem(last=False)
+                self._characters -= forgotten.characters
+                forgotten.is_forgotten = True

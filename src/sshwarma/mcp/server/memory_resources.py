@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_SHOWN_MEMORY_KEYS
 from sshwarma.verbs.mem import Memory, find_memory, read_memory
 from sshwarma.verbs.mem import read_text as read_value
 from sshwarma.world import memory
@@ -22,11 +21,7 @@ async def read_text(caller: Caller, whose: str, key: str) -> str:
     place = await _find(caller, whose)
     if key:
         return await read_value(caller, place, key)
-    page = await read_memory(
-        caller,
-        place,
-        lambda conn, scope: memory.list_keys(conn, scope, limit=MAX_SHOWN_MEMORY_KEYS),
-    )
+    page = await read_memory(caller, place, memory.list_keys)
     return "\n".join(page.keys)
 
 
@@ -40,7 +35,7 @@ async def read_signature(caller: Caller, whose: str, key: str) -> object:
 
     def read(conn: Connection, scope: str | None) -> object:
         if not key:
-            return memory.list_keys(conn, scope, limit=MAX_SHOWN_MEMORY_KEYS)
+            return memory.list_keys(conn, scope, described=0).keys
         value = memory.find_value(conn, scope, key)
         return (scope, None) if value is None else (value.id, value.updated_at, value.content)
 

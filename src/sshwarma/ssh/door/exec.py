@@ -44,7 +44,7 @@ from sshwarma.ssh.door.exec_flags import (
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
-from sshwarma.ssh.door.piped_result import find_piped_bytes
+from sshwarma.ssh.door.piped_result import find_piped_bytes, is_failed
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_lines
@@ -59,7 +59,6 @@ from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import UnknownFlag
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import Verb, find_entry
-from sshwarma.verbs.run import is_failed_run
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names
 from sshwarma.verbs.views import draw_lines, draw_result, dump_json
@@ -194,7 +193,7 @@ class ExecHandler(TaskHandler):
             await self._print_file(result)
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
-        return EXIT_FAILED if is_failed_run(result) else EXIT_OK
+        return EXIT_FAILED if is_failed(result) else EXIT_OK
 
     def _show_progress(self, text: str) -> None:
         self._channel.write_stderr(f"{escape_lines(text)}{self._newline}".encode(errors="replace"))

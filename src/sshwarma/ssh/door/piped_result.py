@@ -5,7 +5,14 @@ from __future__ import annotations
 import base64
 
 from sshwarma.verbs.attachment import AttachmentData
-from sshwarma.verbs.mem_views import MemoryText, MemoryValue
+from sshwarma.verbs.mem_views import MemoryMatches, MemoryText, MemoryValue
+from sshwarma.verbs.run import is_failed_run
+
+
+def is_failed(result: object) -> bool:
+    """Return whether a command ends with a failure, also of a missing key."""
+    is_missing = isinstance(result, (MemoryMatches, MemoryValue)) and not result.found
+    return is_missing or is_failed_run(result)
 
 
 def find_piped_bytes(result: object) -> bytes | None:

@@ -105,6 +105,10 @@ class ClientFiles(SftpFiles):
                 await self._make_caller().readable_rooms()
                 return self._folder
             caller = await self._enter(place)
+            if place.kind == "value":
+                for _, entry in await self._texts.list_values(caller, place.name):
+                    return self._value_attributes(entry)
+                raise NotFound("Session memory has no such key.")
             if place.kind in READ_ONLY_KINDS:
                 return self._text_attributes(await self._texts.read(caller, place))
             if place.kind == "workspace":

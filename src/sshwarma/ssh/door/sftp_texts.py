@@ -13,11 +13,7 @@ from dataclasses import replace
 from cachetools import TTLCache
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import (
-    MAX_SHOWN_BAG_THINGS,
-    MAX_SHOWN_MEMORY_KEYS,
-    SFTP_TEXT_SECONDS,
-)
+from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, SFTP_TEXT_SECONDS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import MIB
 from sshwarma.ssh.door.context import SshContext, encode_plain_lines
@@ -68,16 +64,21 @@ class RoomTexts:
         )
         return list(dict.fromkeys(f"{thing.name}{THING_SUFFIX}" for thing in found))
 
-    async def list_values(self, caller: Caller) -> list[tuple[str, KeyEntry]]:
-        """Return the keys of the room's session memory, with the names of files."""
+    async def list_values(
+        self, caller: Caller, key: str | None = None
+    ) -> list[tuple[str, KeyEntry]]:
+        """Return the keys of the room's session memory, or one, with the names of files."""
 
         def read(conn: Connection) -> KeyPage:
             container = memory.find_session_container(conn, caller.room_id)
             scope_id = None if container is None else container.id
-            return memory.list_keys(conn, scope_id, limit=MAX_SHOWN_MEMORY_KEYS)
+            if key is None:
+                return memory.list_keys(conn, scope_id, described=None)
+            return memory.list_keys(conn, scope_id, prefix=key, limit=1)  # itself comes first
 
         page = await caller.world.store.read(read)
-        return [(name_file_of_key(entry.key), entry) for entry in page.entries]
+        found = (entry for entry in page.entries if key in (None, entry.key))
+        return [(name_file_of_key(entry.key), entry) for entry in found]
 
     async def _make(self, caller: Caller, place: Place) -> bytes:
         result: object
