@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from sshwarma.admin.import_operations import import_toolset
 from sshwarma.admin.operations import OPERATIONS, run_operation
+from sshwarma.settings import Settings
 from sshwarma.world.errors import Conflict, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.world import World
 from support.people import Someone, everything
@@ -68,3 +72,32 @@ async def test_audit_has_a_row_of_an_import(world: World, alice: Someone) -> Non
     query = text("SELECT door, verb, what FROM audit ORDER BY n DESC LIMIT 1")
     rows = await world.store.read(lambda conn: conn.execute(query).all())
     assert [tuple(row) for row in rows] == [("cli", "import", "slop.db: 3 rooms")]
+
+
+async def test_toolset_is_installed_even_if_the_request_ends_before(
+    world: World, alice: Someone, tmp_path: Path
+) -> None:
+    begun, may_end, ends = asyncio.Event(), asyncio.Event(), []
+
+    class Toolsets:
+        async def install(self, *args: Any) -> Any:
+            begun.set()
+            await may_end.wait()
+            ends.append(args)
+            raise Invalid("It is no toolset.")
+
+    archive = tmp_path / "toolset.zip"
+    archive.write_bytes(b"PK")
+    server = SimpleNamespace(services=SimpleNamespace(toolsets=Toolsets()))
+    settings = Settings(data_dir=tmp_path)
+    request = asyncio.ensure_future(
+        import_toolset(world, settings, server, file=str(archive), person="alice")
+    )
+    await begun.wait()
+    request.cancel()
+    await asyncio.wait({request}, timeout=0.05)
+    assert not request.done()
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    assert len(ends) == 1

@@ -135,7 +135,7 @@ def test_values_that_cannot_be_stored_are_left_out(tmp_path: Path) -> None:
     assert {str(one["reason"]): one["names"] for one in left_out} == {
         "project, key and value are not all texts": ["row 1", "row 5"],
         "the path of the project does not begin with /, or is no path of this machine": ["row 2"],
-        "has halves of characters": ["row 3"],
+        "has lone surrogates, which are not characters": ["row 3"],
         "longer than 1 MiB": ["row 4"],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def test_messages_with_wrong_values_are_left_out_by_name(tmp_path: Path) -> None
     assert [row.key for row in items["rows"]] == ["2/0", "2/1", "3/0", "7/0", "9/0"]
     assert left_out["messages message 1"] == "longer than 1 MiB"
     assert left_out["messages message 4"] == "not UTF-8"
-    assert left_out["messages message 5"] == "is of the type blob, and not a text"
+    assert left_out["messages message 5"] == "is a value of type blob, and not a text"
     assert left_out["messages message 6"].startswith("its role is not one of system, user")
     assert left_out["times message 7"].startswith("cannot be read")
     assert left_out["messages message 8"].startswith("the id of its session")
@@ -116,3 +117,24 @@ def test_calls_are_found_in_the_forms_of_providers() -> None:
         assert [(one.id, one.tool, one.arguments) for one in calls] == [("c1", "look", other)]
     _, calls = parse_calls('{"tool_calls": [{}, 5]}', "")
     assert [one.tool for one in calls] == ["unknown", "unknown"]
+
+
+def test_calls_of_one_tool_side_by_side_have_their_own_results(tmp_path: Path) -> None:
+    """Gemini gives calls no ids: they have the name of their tool."""
+    parts = [{"functionCall": {"name": "read_file", "args": {"path": path}}} for path in "abc"]
+    talk = [
+        (1, "s", "assistant", json.dumps({"parts": parts}), "read_file", "tool_call", 1, "g1"),
+        (2, "s", "tool", "text of a", "read_file", "completed", 2, "g1"),
+        (3, "s", "tool", "not text", "read_file", "completed", 3, "g1"),
+        (4, "s", "tool", "text of c", "read_file", "completed", 4, "g1"),
+        (5, "s", "tool", "one too many", "read_file", "completed", 5, "g1"),
+    ]
+    file = make_slop(tmp_path / "slop.db", talk)
+    change(file, "UPDATE messages SET content = ? WHERE id = 3", b"bytes")
+    items, _ = read(file)
+    keys = {row.key: row.content for row in items["rows"] if row.kind == "tool.call"}
+    assert keys == {f"1/{n}": json.dumps({"path": path}) for n, path in enumerate("abc")}
+    results = [row for row in items["rows"] if row.kind == "tool.result"]
+    assert [(row.content, row.call_key) for row in results] == [
+        ("text of a", "1/0"), ("text of c", "1/2"), ("one too many", "")
+    ]  # fmt: skip

@@ -7,15 +7,18 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from sshwarma.common.limits import IMPORT_READ_SECONDS
 from sshwarma.imports import sqlite_source
 from sshwarma.imports.report import ImportReport
 from sshwarma.imports.source import read_slop, recognise_source
 from sshwarma.imports.sqlite_source import open_sqlite
 from sshwarma.world.errors import Invalid
+from sshwarma.world.reader import PERSON
 from support.sources import SLOP_SCHEMA, add_messages, hash_folder, make_slop
 
 
@@ -165,8 +168,26 @@ def test_query_without_an_end_is_interrupted(
     file = make_slop(tmp_path / "slop.db")
     monkeypatch.setattr(sqlite_source, "IMPORT_READ_SECONDS", -1.0)
     monkeypatch.setattr(sqlite_source, "_OPERATIONS_PER_CHECK", 1)
-    with pytest.raises(Invalid, match="interrupted"):
+    with pytest.raises(Invalid, match="the next row did not come within") as refused:
         read_all(file)
+    said = f"{refused.value} {refused.value.hint_for(PERSON)}"
+    assert "Run this command again" in said
+    assert "damaged" not in said
+
+
+def test_time_between_two_rows_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that has much to do may store each step for minutes."""
+    file = make_slop(tmp_path / "slop.db")
+    passed = 0.0
+    monkeypatch.setattr(sqlite_source, "time", SimpleNamespace(monotonic=lambda: passed))
+    monkeypatch.setattr(sqlite_source, "_OPERATIONS_PER_CHECK", 1)
+    steps = 0
+    for _ in read_slop(file, ImportReport()):
+        steps += 1
+        passed += 10 * IMPORT_READ_SECONDS
+    assert steps > 3
 
 
 def test_large_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

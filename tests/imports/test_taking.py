@@ -15,24 +15,27 @@ from sshwarma.imports.report import ImportReport
 from sshwarma.imports.source import read_slbp, read_slop
 from sshwarma.imports.taking import choose_person, take_step, try_step
 from sshwarma.imports.taking_rooms import make_name
-from sshwarma.world import rows, things, turns, usage
+from sshwarma.world import access, rows, things, turns, usage
 from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.store import Change
 from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
 from support.people import Someone, arrive, do, everything
-from support.sources import add_messages, make_slbp, make_slop
+from support.sources import SLOP_SCHEMA, add_messages, make_slbp, make_slop
 
 
-async def store(world: World, steps: Iterator[Step] | list[Step], **options: Any) -> ImportReport:
+async def store(world: World, steps: Iterator[Step] | list[Step], **options: str) -> ImportReport:
     """Store all steps; return what they have done."""
     return await _send(world, steps, take_step, **options)
 
 
-async def _send(world: World, steps: Any, work: Any, *, model: str = "slop") -> ImportReport:
+async def _send(
+    world: World, steps: Any, work: Any, *, model: str = "slop", person: str = "alice"
+) -> ImportReport:
     report = ImportReport()
     for step in steps:
         paths = {item.project: item.project for item in step.items if step.kind == "values"}
-        done = await work(world, step, person="alice", model=model, thing_bytes=1000, paths=paths)
+        done = await work(world, step, person=person, model=model, thing_bytes=1000, paths=paths)
         report.merge(done.as_json())
     return report
 
@@ -157,6 +160,58 @@ async def test_same_session_of_another_source_is_another_room(
     report = await store(world, read(make_slop(tmp_path / "two.db", talk)))
     assert report.rooms["Garden Plan"] == "garden-plan-2"
     assert news(report)["messages"] == 1
+
+
+async def test_import_for_another_person_brings_nothing_into_a_private_room(
+    world: World, alice: Someone, bob: Someone, tmp_path: Path
+) -> None:
+    file = make_slop(tmp_path / "slop.db")
+    await store(world, read(file))
+    room = await world.find_room("garden-plan")
+    before = await world.store.read(lambda conn: rows.read_tail(conn, room.id, 50))
+    connection = sqlite3.connect(file)
+    new = (10, "Garden Plan", "user", "For bob alone.", "", "completed", 9, "g4")
+    add_messages(connection, [new])
+    connection.close()
+    report = await store(world, read(file), person="bob")
+    assert report.rooms["Garden Plan"] == "garden-plan-2"
+    assert await world.store.read(lambda conn: rows.read_tail(conn, room.id, 50)) == before
+    assert news(await store(world, read(file), person="bob")) == {}
+    assert (await store(world, read(file))).rooms["Garden Plan"] == "garden-plan"
+
+
+async def test_room_that_was_given_away_gets_nothing_more(
+    world: World, alice: Someone, bob: Someone, tmp_path: Path
+) -> None:
+    file = make_slop(tmp_path / "slop.db")
+    await store(world, read(file))
+    room = await world.find_room("garden-plan")
+
+    def give_away(tx: Change) -> None:
+        access.set_member(tx, room.id, bob.agent.id, created_by=None, role="owner")
+        access.set_member(tx, room.id, alice.agent.id, created_by=None, role=None)
+
+    await world.change(give_away)
+    assert (await store(world, read(file))).rooms["Garden Plan"] == "garden-plan-2"
+
+
+async def test_ids_that_are_not_unique_are_left_out_by_name(
+    world: World, alice: Someone, tmp_path: Path
+) -> None:
+    file = make_slop(tmp_path / "slop.db", ())
+    connection = sqlite3.connect(file)
+    schema = SLOP_SCHEMA.partition(";")[0].replace("INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER")
+    connection.execute("DROP TABLE messages")
+    connection.execute(schema)
+    talk = [(1, "s", "user", text, "", "completed", 1, "g1") for text in ("one", "again")]
+    add_messages(connection, [*talk, (2, "s", "user", "two", "", "completed", 1, "g2")])
+    connection.close()
+    found = ImportReport()
+    assert news(await store(world, read_slop(file, found)))["messages"] == 2
+    [left] = [one for one in found.as_json()["left_out"] if one["what"] == "messages"]
+    assert (left["names"], left["reason"]) == (
+        ["message 1"], "its id is that of another message, which was read"
+    )  # fmt: skip
 
 
 async def test_room_of_people_keeps_its_name(

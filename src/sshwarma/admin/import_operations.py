@@ -17,6 +17,7 @@ from sshwarma.admin.operation_registry import (
     register_operation,
     require_agent,
 )
+from sshwarma.common.finish import finish
 from sshwarma.imports.items import Step, parse_step
 from sshwarma.imports.taking import check_model, choose_person, find_person, take_step, try_step
 from sshwarma.imports.taking_texts import check_project_path
@@ -138,9 +139,8 @@ async def import_toolset(
         world, server.services, settings.limits, require_agent(world, person), LOBBY_ID, "exec",
         origin=origin,
     ).with_verb("toolset import", f"sshwarma import, for {person}")  # fmt: skip
-    # It may take longer than a request: the rest goes on.
-    work = asyncio.ensure_future(server.services.toolsets.install(caller, archive, Allowed()))
-    done = await asyncio.shield(work)
+    # It may take longer than a request, whose end must not cut it.
+    done = await finish(server.services.toolsets.install(caller, archive, Allowed()))
     return {
         "id": done.id,
         "version": done.version,

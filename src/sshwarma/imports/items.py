@@ -14,7 +14,6 @@ from sshwarma.world.errors import Invalid
 
 StepKind: TypeAlias = Literal["rooms", "rows", "notes", "usage", "skills", "values"]
 
-
 RowKind: TypeAlias = Literal["chat", "notice", "tool.call", "tool.result"]
 Author: TypeAlias = Literal["person", "model", ""]
 

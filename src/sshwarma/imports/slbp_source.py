@@ -71,7 +71,7 @@ class MemoryReader:
             size = len(value.encode())
             project.encode(), key.encode()
         except UnicodeEncodeError:
-            self._report.leave_out("values", name, "has halves of characters")
+            self._report.leave_out("values", name, "has lone surrogates, which are not characters")
             return None
         if size > MAX_IMPORT_TEXT_BYTES:
             self._report.leave_out(

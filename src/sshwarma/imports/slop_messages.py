@@ -28,8 +28,12 @@ class MessageReader:
         self._rooms = rooms
         self._begun: set[tuple[str, str]] = set()
         self._times: dict[str, int] = {}
-        self._open_calls: dict[str, tuple[str, dict[str, str]]] = {}
-        """By session: the group of its newest calls, and their keys by their ids."""
+        self._newest_id: int | None = None
+        self._open_calls: dict[str, tuple[str, dict[str, list[str]]]] = {}
+        """By session: the group of its newest calls, and their keys by their ids, in their order.
+
+        An id may be that of several calls: Gemini gives none, and they have the name of their tool.
+        """
 
     def read_steps(self) -> Iterator[Step]:
         """Yield steps with all messages."""
@@ -52,20 +56,23 @@ class MessageReader:
         Raises:
             CellError: if it cannot be imported.
         """
-        key, session, role = str(row[0].integer()), row[1].name(), row[2].text()
+        number, session, role = row[0].integer(), row[1].name(), row[2].text()
+        if number == self._newest_id:
+            raise CellError("its id is that of another message, which was read")
+        self._newest_id = number
+        key = str(number)
         if session not in self._rooms:
             limit = f"the id of its session has not 1 to {MAX_IMPORT_NAME_CHARACTERS} characters"
             raise CellError(limit)
         if role not in ROLES:
             raise CellError(f"its role is not one of {', '.join(ROLES)}")
-        content, status, group = row[3].text(), row[4].text(), row[6].name()
+        status, group = row[4].text(), row[6].name()
         if len(group) > MAX_IMPORT_NAME_CHARACTERS:
             raise CellError(f"its group has over {MAX_IMPORT_NAME_CHARACTERS} characters")
         call_id = row[7].text() if len(row) > len(_COLUMNS) else ""
+        parts = list(self._split(session, key, role, row[3], status, group, call_id))
         at = self._read_time(session, key, row[5])
-        for part, (kind, author, text, tool, call_key) in enumerate(
-            self._split(session, key, role, content, status, group, call_id)
-        ):
+        for part, (kind, author, text, tool, call_key) in enumerate(parts):
             begins = bool(group) and (session, group) not in self._begun
             self._begun.add((session, group))
             yield RowItem(
@@ -83,10 +90,23 @@ class MessageReader:
         self._times[session] = at
         return at
 
+    def _take_call(self, session: str, group: str, call_id: str) -> str:
+        """Return the key of the first call that a result can be of; "" without one."""
+        known_group, calls = self._open_calls.get(session, ("", {}))
+        keys = calls.get(split_call_id(call_id)[0], []) if known_group == group else []
+        return keys.pop(0) if keys else ""
+
     def _split(
-        self, session: str, key: str, role: str, content: str, status: str, group: str, call_id: str
+        self, session: str, key: str, role: str, cell: Cell, status: str, group: str, call_id: str
     ) -> Iterator[tuple[RowKind, Author, str, str, str]]:
-        """Yield kind, author, text, tool and key of the call of each row of a message."""
+        """Yield kind, author, text, tool and key of the call of each row of a message.
+
+        Raises:
+            CellError: if its content is not text.
+        """
+        # Before the content: a result that cannot be imported is still that of its call.
+        answered = self._take_call(session, group, call_id) if role == "tool" else ""
+        content = cell.text()
         # A dropped call has lost its own status.
         is_call = role == "assistant" and (status == "tool_call" or bool(call_id))
         if role == "user":
@@ -94,10 +114,7 @@ class MessageReader:
         elif role == "system":
             yield "notice", "", content, "", ""
         elif role == "tool":
-            known_group, calls = self._open_calls.get(session, ("", {}))
-            plain_id, tool = split_call_id(call_id)
-            call_key = calls.pop(plain_id, "") if known_group == group else ""
-            yield "tool.result", "model", content, tool, call_key
+            yield "tool.result", "model", content, split_call_id(call_id)[1], answered
         elif not is_call:
             yield "chat", "model", content, "", ""
         else:
@@ -105,9 +122,9 @@ class MessageReader:
             if text.strip():
                 yield "chat", "model", text, "", ""
             first = 1 if text.strip() else 0
-            keys = {call.id: f"{key}/{first + n}" for n, call in enumerate(found)}
             if self._open_calls.get(session, ("", {}))[0] != group:
                 self._open_calls[session] = (group, {})
-            self._open_calls.setdefault(session, (group, {}))[1].update(keys)
-            for call in found:
+            calls = self._open_calls.setdefault(session, (group, {}))[1]
+            for n, call in enumerate(found):
+                calls.setdefault(call.id, []).append(f"{key}/{first + n}")
                 yield "tool.call", "model", call.arguments, call.tool, ""

@@ -65,7 +65,7 @@ class Cell:
         if self.type == "null":
             return ""
         if self.type != "text":
-            raise CellError(f"is of the type {self.type}, and not a text")
+            raise CellError(f"is a value of type {self.type}, and not a text")
         if self.value is None:
             raise CellError(f"longer than {MAX_IMPORT_TEXT_BYTES // MIB} MiB")
         try:
@@ -88,7 +88,7 @@ class Cell:
             CellError: if it is something else.
         """
         if self.type != "integer" or not isinstance(self.value, int):
-            raise CellError(f"is of the type {self.type}, and not a whole number")
+            raise CellError(f"is a value of type {self.type}, and not a whole number")
         return self.value
 
 
@@ -197,11 +197,22 @@ class SqliteSource:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Make errors of SQLite refusals; also that it takes too long."""
+        """Make errors of SQLite refusals; also that it takes too long.
+
+        The time counts from here on: what the caller does between two rows, such as waiting for
+        the world to store them, does not count.
+        """
         self._end = time.monotonic() + IMPORT_READ_SECONDS
         try:
             yield
         except (sqlite3.Error, OverflowError) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise Invalid(
+                    f"{self._path.name}: the next row did not come within"
+                    f" {IMPORT_READ_SECONDS:.0f} s.",
+                    hint="The disk may be busy, or the file made so that a query never ends. Run"
+                    " this command again: what was imported before is known.",
+                ) from None
             raise Invalid(
                 f"{self._path.name} cannot be read: {shorten_text(str(error))}.",
                 hint="The file is damaged, or no database of SQLite. Nothing of it was imported"

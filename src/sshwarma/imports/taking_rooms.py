@@ -16,6 +16,7 @@ from sshwarma.world import names, rooms, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.json_columns import extract_field
+from sshwarma.world.schema import room_members
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -40,7 +41,7 @@ class ImportRun:
     report: ImportReport = field(default_factory=ImportReport)
     rooms: dict[str, Thing] = field(default_factory=dict)
     known: dict[str, list[tuple[str, str]]] | None = None
-    """Rooms of imports: origins and ids, by sessions; None until they are read."""
+    """Rooms of imports for the person: origins and ids, by sessions; None until they are read."""
     numbers: dict[str, int] = field(default_factory=dict)
     """The number to try next for a room, by the beginning of its name."""
 
@@ -54,22 +55,30 @@ def take_room(run: ImportRun, item: RoomItem) -> None:
 
 
 def find_room(run: ImportRun, item: RoomItem) -> Thing | None:
-    """Return the live room that an earlier import has made of a session."""
+    """Return the live room that an earlier import for the person made."""
     if run.known is None:
-        run.known = _read_known(run.tx.conn)
+        run.known = _read_known(run.tx.conn, run.person.id)
     for origin, room_id in run.known.get(item.session, ()):
         if origin in (item.origin, ""):
             return things.get_live_thing(run.tx.conn, room_id)
     return None
 
 
-def _read_known(conn: Connection) -> dict[str, list[tuple[str, str]]]:
-    """Return the live rooms of imports: their origins and ids, by their sessions."""
+def _read_known(conn: Connection, person_id: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the live rooms of imports for a person, by their sessions.
+
+    Each with its origin and id. Only those that the person still owns: what is said in a room of others would be read there.
+    """
     session = extract_field(things_table.c.metadata, f"{IMPORT_KEY}.session")
     origin = extract_field(things_table.c.metadata, f"{IMPORT_KEY}.origin")
     query = (
         select(session, origin, things_table.c.id)
+        .join(room_members, room_members.c.room_id == things_table.c.id)
         .where(
+            things_table.c.created_by == person_id,
+            room_members.c.agent_id == person_id,
+            room_members.c.role == "owner",
+            room_members.c.deleted_at.is_(None),
             things_table.c.parent_id == "rooms",
             things_table.c.kind == "room",
             things_table.c.deleted_at.is_(None),

@@ -17,7 +17,7 @@ _SECONDS_BELOW: Final = 100_000_000_000
 
 
 def clean_text(text: str) -> str:
-    """Return a text without halves of characters, which JSON may have."""
+    """Return a text without lone surrogates, which JSON may have."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
