@@ -18,9 +18,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-FOLDER = "tools"
-"""The folder of plugins, from the top of their files."""
-
 
 class PluginBreach(Exception):
     """A rule that a plugin breaks: in which file, and why."""
@@ -66,33 +63,30 @@ def describe_plugin(top: Path, folder: str) -> dict[str, Any]:
 
     Args:
         top: the directory that has the folder of plugins.
-        folder: the name of the plugin's folder.
+        folder: the plugin's folder, from there, such as `tools/moltbook`.
     """
     found: dict[str, Any] = {"namespace": None, "tools": [], "breach": None}
-    path = f"{FOLDER}/{folder}/__init__.py"
+    path = f"{folder}/__init__.py"
     try:
-        package = _load(top, path, f"_custom_{folder}")
+        name = Path(folder).name
+        package = _load(top, path, f"_custom_{name}")
         namespace = getattr(package, "TOOL_NAMESPACE", None)
         if not isinstance(namespace, str):
             was = "is missing" if namespace is None else f"is no text ({namespace!r:.60})"
-            right = f'write TOOL_NAMESPACE = "{folder}" in it'
+            right = f'write TOOL_NAMESPACE = "{name}" in it'
             raise PluginBreach(path, f"TOOL_NAMESPACE {was}: {right}")
         found["namespace"] = namespace
-        for file in sorted(top.joinpath(FOLDER, folder).glob("*.py"), key=lambda one: one.name):
+        for file in sorted(top.joinpath(folder).glob("*.py"), key=lambda one: one.name):
             if file.name == "__init__.py" or not file.is_file():
                 continue
-            path = f"{FOLDER}/{folder}/{file.name}"
-            module = _load(top, path, module_name(namespace, file.stem))
+            path = f"{folder}/{file.name}"
+            module = _load(top, path, f"_custom_{namespace}_{file.stem}")
             if hasattr(module, "DEFINITION"):
-                found["tools"].append({"path": path, **_describe_tool(path, module)})
+                place = {"path": path, "module": module.__name__}
+                found["tools"].append({**_describe_tool(path, module), **place})
     except PluginBreach as breach:
         found["breach"] = {"path": breach.path, "reason": breach.reason}
     return found
-
-
-def module_name(namespace: str, stem: str) -> str:
-    """Return the internal name of the module of a tool."""
-    return f"_custom_{namespace}_{stem}"
 
 
 def _load(top: Path, path: str, name: str) -> ModuleType:
@@ -122,6 +116,7 @@ def _describe_tool(path: str, module: ModuleType) -> dict[str, Any]:
     if not callable(getattr(module, "execute", None)):
         text = "it has DEFINITION and no function execute: write def execute(args, session_data)"
         raise PluginBreach(path, text)
+    _check_parameters(path, module.execute)
     try:
         definition = copy.deepcopy(module.DEFINITION)
     except Exception as error:
@@ -152,22 +147,36 @@ def _describe_tool(path: str, module: ModuleType) -> dict[str, Any]:
     return described
 
 
+def _check_parameters(path: str, function: Callable[..., Any]) -> None:
+    """Raise PluginBreach if every call of `execute` would fail by its parameters."""
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # it has no signature
+        return
+    given, named = bind_arguments(function, None, None, None)
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        text = f"execute cannot be called: {error}. It gets args, session_data, special_resources"
+        raise PluginBreach(path, text) from error
+
+
 def _takes_session(function: Callable[..., Any]) -> bool:
     marker = object()
-    try:
-        given, named = bind_arguments(function, None, marker, None)
-    except (ValueError, TypeError):  # no signature
-        return False
+    given, named = bind_arguments(function, None, marker, None)
     return any(value is marker for value in (*given, *named.values()))
 
 
 def may_be_true(function: object) -> bool:
-    """Return whether a function may return something true.
+    """Return whether a function may return something true, or another value is true.
 
-    It may not if each of its returns is a constant that is false.
+    A function may not if each of its returns is a constant that is false.
     """
     if not callable(function):
-        return False
+        try:
+            return bool(function)
+        except Exception:  # noqa: BLE001 - rather a question too many
+            return True
     try:
         found = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     except (OSError, TypeError, SyntaxError, IndexError):
@@ -213,23 +222,30 @@ def call_plugin(
 def bind_arguments(function: Callable[..., Any], *values: Any) -> tuple[list[Any], dict[str, Any]]:
     """Choose what `execute` gets of `args`, `session_data` and `special_resources`.
 
-    A third parameter that has a default and another name keeps its default.
+    A third parameter that has a default and another name keeps its default. Parameters that can
+    be given by name alone get what their names say.
     """
     names = ("args", "session_data", "special_resources")
     given: list[Any] = []
     named: dict[str, Any] = {}
-    parameters = inspect.signature(function).parameters.values()
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):  # it has no signature
+        return [values[0]], named
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
             given += values[len(given) : 2]
         elif parameter.kind is parameter.KEYWORD_ONLY:
             if parameter.name in names:
                 named[parameter.name] = values[names.index(parameter.name)]
-        elif parameter.kind is not parameter.VAR_KEYWORD and len(given) < len(values):
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            if not given and not named:
+                named = dict(zip(names[:2], values, strict=False))
+        elif len(given) < len(values):
             is_own = parameter.default is not parameter.empty and parameter.name not in names
             if len(given) < 2 or not is_own:
                 given.append(values[len(given)])
-    return given or [values[0]], named
+    return given, named
 
 
 def list_changes(before: Mapping[str, str], session_data: object) -> dict[str, Any]:

@@ -30,6 +30,9 @@ def three(args: Any, session_data: Any, special_resources: Any = None) -> None: 
 def own_third(args: Any, session_data: Any, retries: int = 3) -> None: ...
 def by_name(args: Any, *, session_data: Any, timeout: int = 3) -> None: ...
 def starred(*args: Any, **more: Any) -> None: ...
+def all_by_name(*, args: Any, session_data: Any) -> None: ...
+def any_by_name(**more: Any) -> None: ...
+def nothing() -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -42,6 +45,9 @@ def starred(*args: Any, **more: Any) -> None: ...
         (own_third, ["A", "S"], {}),
         (by_name, ["A"], {"session_data": "S"}),
         (starred, ["A", "S"], {}),
+        (all_by_name, [], {"args": "A", "session_data": "S"}),
+        (any_by_name, [], {"args": "A", "session_data": "S"}),
+        (nothing, [], {}),
     ],
 )
 def test_execute_gets_what_its_parameters_ask_for(
@@ -68,10 +74,15 @@ def yields(args: Any) -> Any:
     yield False
 
 
+class Unknown:
+    def __bool__(self) -> bool:
+        raise ValueError
+
+
 @pytest.mark.parametrize(
     ("function", "may"),
     [(never, False), (sometimes, True), (always, True), (yields, True), (lambda args: False, True),
-     (None, False), (bool, True)],
+     (None, False), (bool, True), (True, True), ("yes", True), (False, False), (Unknown(), True)],
 )  # fmt: skip
 def test_approval_is_needed_unless_each_return_is_a_false_constant(
     loader: ModuleType, function: object, may: bool

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 
 from support.driver import Server
 from support.driver.covers import covers
@@ -67,6 +69,25 @@ def test_plugins_stay_over_a_restart_and_go_with_their_folder(
     server.flags = ("--load-custom-tools",)
     server.start()
     assert call(server.owner, "moltbook_post", word="again")["text"] == "AGAIN"
+    server.owner.hang_up()
+
+
+def test_plugins_that_other_rules_described_are_described_again(
+    plugged: Callable[..., Server],
+) -> None:
+    """As a newer program finds them: the files are the same."""
+    server = plugged("--load-custom-tools", files=moltbook())
+    server.owner.hang_up()
+    server.stop()
+    older = "UPDATE things SET metadata = json_set(metadata, '$.plugin_rules', '0.0.1/1')"
+    with closing(sqlite3.connect(server.data_dir / "world.db")) as conn, conn:
+        conn.execute(f"{older} WHERE qualified_name = 'moltbook'")
+        conn.execute(
+            "UPDATE things SET description = 'as it was' WHERE qualified_name = 'moltbook:post'"
+        )
+    server.start()
+    query = "sql SELECT description FROM things WHERE qualified_name = 'moltbook:post'"
+    assert server.owner.json(query)["rows"] == [["Shout a word."]]
     server.owner.hang_up()
 
 

@@ -92,6 +92,18 @@ BREACHES: dict[str, tuple[Mapping[str, str], str]] = {
         moltbook(post=tool("post") + "\nLEAVE_OUT = 'ALL'\n"),
         "LEAVE_OUT: choose one of: KEEP, SHORT, PARAMS_ONLY, OMIT (got 'ALL')",
     ),
+    "an amount of what is not cut": (
+        moltbook(post=tool("post") + "\nTOOL_SHORT_AMOUNT = 80\n"),
+        "tools/moltbook/post.py: TOOL_SHORT_AMOUNT says nothing without LEAVE_OUT",
+    ),
+    "an action with spaces": (
+        moltbook(post=tool("post") + "\nLEAVE_OUT_PER_ACTION = {'get it': 'KEEP'}\n"),
+        "tools/moltbook/post.py: LEAVE_OUT_PER_ACTION['get it']: an action has letters, digits",
+    ),
+    "an execute that no call fits": (
+        moltbook(post=tool("post").replace("args, session_data", "*, title")),
+        "tools/moltbook/post.py: execute cannot be called: missing a required argument: 'title'",
+    ),
     "a negative amount": (
         moltbook(post=tool("post") + "\nTOOL_SHORT_AMOUNT = -1\n"),
         "TOOL_SHORT_AMOUNT must be a number of characters from 1",

@@ -55,6 +55,10 @@ FILES = moltbook(
         raise RuntimeError("after it was counted")
     return sorted(memory.items())
 """),
+    named=tool("named", "return [args['word'], sorted(session_data)]").replace(
+        "args, session_data", "*, args, session_data"),
+    plain=tool("plain", "return 'nothing was given'").replace("args, session_data", ""),
+    asks=tool("asks") + "\n\nneeds_approval = True\n",
     never=tool("never") + "\n\ndef needs_approval(args):\n    return False\n",
     kept=tool("kept") + """
 LEAVE_OUT = "OMIT"
@@ -142,6 +146,10 @@ def test_own_definition_and_session_data_are_as_the_plugin_expects(
     }  # fmt: skip
     assert call(ann, "moltbook:many")["structured"] == ["room", "workspace"]
     assert call(ann, "moltbook:bare", word="x")["structured"] == 1
+    named = call(ann, "moltbook:named", word="x")
+    assert named["structured"] == ["x", ["__pinned_project__", "memory"]], named
+    plain = call(ann, "moltbook:plain")
+    assert plain["text"] == "nothing was given", plain
 
 
 def test_changes_of_the_session_memory_are_stored_after_the_call(ann: Person) -> None:
@@ -196,11 +204,12 @@ def test_traceback_is_shown_if_that_is_set(plugged: Callable[..., Server]) -> No
 def test_plugin_says_who_is_asked_and_what_stays_in_the_context(house: Server, ann: Person) -> None:
     tools = {one["name"]: one for one in ann.json("tool list moltbook:*")["tools"]}
     assert tools["moltbook:ask"]["confirms"] and not tools["moltbook:never"]["confirms"]
+    assert tools["moltbook:asks"]["confirms"], "a value that is no function"
     with closing(sqlite3.connect(house.data_dir / "world.db")) as conn:
         query = "SELECT metadata FROM things WHERE qualified_name = 'moltbook:kept'"
         kept = json.loads(conn.execute(query).fetchone()[0])
     assert kept["leave_out"] == "OMIT"
-    assert kept["leave_out_per_action"] == {"get": "KEEP", "set": ["SHORT", 80]}
+    assert kept["leave_out_per_action"] == {"get": ["KEEP", None], "set": ["SHORT", 80]}
     assert ann.json("examine moltbook:kept")["leave_out"] == {
         "policy": "OMIT", "per_action": {"get": "KEEP", "set": "SHORT 80"}, "decided": False,
     }  # fmt: skip
@@ -211,8 +220,8 @@ def test_report_counts_built_in_tools_and_those_of_plugins(house: Server, ann: P
     info = ann.json("tools info")
     assert list(info) == ["totalCount", "builtinCount", "builtinPath", "names", "customPlugins"]
     path = str(house.home / "tools" / "moltbook")
-    assert info["customPlugins"] == [{"name": "moltbook", "count": 9, "path": path}]
-    assert info["totalCount"] == info["builtinCount"] + 9 == len(info["names"])
+    assert info["customPlugins"] == [{"name": "moltbook", "count": 12, "path": path}]
+    assert info["totalCount"] == info["builtinCount"] + 12 == len(info["names"])
     assert len(set(info["names"])) == len(info["names"])
     assert {"moltbook_post", "look"} <= set(info["names"])
     assert info["builtinPath"] == "sshwarma/verbs/"
@@ -220,10 +229,11 @@ def test_report_counts_built_in_tools_and_those_of_plugins(house: Server, ann: P
     answer = Api(house, token).ask("verbs/tools_info", b"{}")
     assert answer.status == 200 and answer.data["result"] == info, answer
     shown = ann.does("tools")
-    assert shown.splitlines()[:4] == [
+    assert shown.splitlines()[:5] == [
         f"{info['totalCount']} tools loaded",
+        "of the program itself and of plugins; others are not counted",
         f"sshwarma/verbs/ ({info['builtinCount']} built-in)",
-        "moltbook/ (9 tools)",
+        "moltbook/ (12 tools)",
         f"  {path}",
     ]
     assert "· moltbook_post" in shown

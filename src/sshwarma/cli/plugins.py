@@ -27,13 +27,14 @@ def check(folder: Path, as_json: bool) -> int:
     import asyncio
 
     from sshwarma.admin.check_plugins import check_plugins, find_checked_folder
+    from sshwarma.toolsets.plugin_folder import plugin_path
 
     files, found = asyncio.run(check_plugins(find_checked_folder(folder.absolute())))
     if as_json:
         print_json(
             [
                 {"name": one.folder, "count": len(one.tools), "namespace": one.namespace,
-                 "path": files.name_file(f"tools/{one.folder}"), "tools": list(one.tool_names)}
+                 "path": files.name_file(plugin_path(one.folder)), "tools": list(one.tool_names)}
                 for one in found
             ]
         )  # fmt: skip

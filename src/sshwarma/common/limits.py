@@ -1179,10 +1179,6 @@ MAX_TOOLSET_REQUIREMENTS: Final = 64
 MAX_PLUGINS: Final = 100
 """Plugins of a server: each is read in a sandbox of its own before a door opens."""
 
-MAX_PLUGIN_ACTIONS: Final = 100
-"""Actions of one tool of a plugin that have a mode of their own in the context: all are in its
-metadata."""
-
 MAX_PLUGIN_MEMORY_BYTES: Final = 8 * MIB
 """Bytes of the session memory of a room that a call of a plugin can get: each call gets a copy."""
 

@@ -6,11 +6,9 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from sshwarma.common.limits import MAX_PLUGIN_FILE_BYTES, MAX_PLUGINS
-
-PLUGINS_FOLDER: Final = "tools"
+from sshwarma.toolsets.plugin_folder import PLUGINS_FOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
 from sshwarma.imports.items import Step
-from sshwarma.imports.plugins import PLUGINS_FOLDER, SourcePlugin, find_plugins
+from sshwarma.imports.plugins import SourcePlugin, find_plugins
 from sshwarma.imports.report import ImportReport
 from sshwarma.imports.slbp_source import DATABASE_FILES, MEMORY_FILES, MemoryReader, is_sqlite
 from sshwarma.imports.slop_source import SlopReader
 from sshwarma.imports.sql_dump import TABLE
 from sshwarma.imports.sqlite_source import open_sqlite
 from sshwarma.toolsets.archive import MANIFEST_PATH
+from sshwarma.toolsets.plugin_folder import PLUGINS_FOLDER
 from sshwarma.world.errors import Invalid, NotFound
 
 SourceKind: TypeAlias = Literal["slop", "covalt", "slbp"]

@@ -67,7 +67,8 @@ def find_room(run: ImportRun, item: RoomItem) -> Thing | None:
 def _read_known(conn: Connection, person_id: str) -> dict[str, list[tuple[str, str]]]:
     """Return the live rooms of imports for a person, by their sessions.
 
-    Each with its origin and id. Only those that the person still owns: what is said in a room of others would be read there.
+    Each with its origin and id. Only those that the person still owns: what is imported into a room
+    of others would be read there.
     """
     session = extract_field(things_table.c.metadata, f"{IMPORT_KEY}.session")
     origin = extract_field(things_table.c.metadata, f"{IMPORT_KEY}.origin")

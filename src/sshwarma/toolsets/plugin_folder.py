@@ -59,6 +59,11 @@ class PluginFiles:
         return name_file(self.root, path)
 
 
+def plugin_path(folder: str, file: str = "") -> str:
+    """Return the path of a plugin's folder, or of a file in it."""
+    return f"{PLUGINS_FOLDER}/{folder}/{file}".rstrip("/")
+
+
 def name_file(root: Path, path: str) -> str:
     """Return where a file of a plugin is on this machine, by its path; escaped."""
     named = str(root / path.removeprefix(f"{PLUGINS_FOLDER}/"))
@@ -103,9 +108,9 @@ def read_plugins(root: Path) -> PluginFiles:
     contents: dict[str, bytes] = {}
     for entry in entries:
         if _is_shared_module(entry):
-            _add_file(contents, root, f"{PLUGINS_FOLDER}/{entry.name}", Path(entry.path))
+            _add_file(contents, root, plugin_path(entry.name), Path(entry.path))
     for folder in folders:
-        for path, file in _list_files(root, f"{PLUGINS_FOLDER}/{folder}", root / folder):
+        for path, file in _list_files(root, plugin_path(folder), root / folder):
             _add_file(contents, root, path, file)
     files = tuple(
         BundleFile(path, find_kind(path, ()), hashlib.sha256(content).hexdigest(), len(content))

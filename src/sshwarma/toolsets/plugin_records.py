@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 
 from sshwarma.common.times import format_iso
 from sshwarma.tools.provider import PROVIDER_KEY
-from sshwarma.toolsets.plugin_folder import PluginError, PluginFiles
-from sshwarma.toolsets.plugin_rules import Plugin, PluginTool
+from sshwarma.toolsets.plugin_folder import PluginError, PluginFiles, plugin_path
+from sshwarma.toolsets.plugin_rules import PLUGIN_RULES, Plugin, PluginTool
 from sshwarma.toolsets.records import (
     TOOLSET_PROVIDER,
     change_thing,
@@ -43,6 +43,9 @@ _DECIDED_KEYS: Final = ("keywords", "required_states")
 
 _OWN_TREE_KEY: Final = "own_tree"
 """Key of the metadata of a toolset of plugins: the hash of their own files."""
+
+_RULES_KEY: Final = "plugin_rules"
+"""Key of the metadata of a toolset of plugins: by which rules they were described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,12 @@ def list_plugins(conn: Connection) -> tuple[StoredPlugin, ...]:
 
 
 def is_installed(conn: Connection, files: PluginFiles) -> bool:
-    """Return whether just these files are installed."""
+    """Return whether just these files are installed, described by the rules of this program."""
     spaces = list_plugin_toolsets(conn)
-    expected = (files.tree, files.name_file(""))
+    expected = (files.tree, files.name_file(""), PLUGIN_RULES)
     folders = tuple(one.folder for one in list_plugins(conn))
     return folders == files.folders and all(
-        (space.metadata.get(TREE_KEY), space.metadata.get(SOURCE_REF_KEY)) == expected
+        tuple(map(space.metadata.get, (TREE_KEY, SOURCE_REF_KEY, _RULES_KEY))) == expected
         for space in spaces
     )
 
@@ -159,6 +162,7 @@ def _store_namespace(tx: Change, files: PluginFiles, name: str, group: Sequence[
         SOURCE_REF_KEY: files.name_file(""),
         TREE_KEY: files.tree,
         PACKAGES_KEY: "",
+        _RULES_KEY: PLUGIN_RULES,
         PLUGINS_KEY: [_describe(files, plugin) for plugin in group],
         _OWN_TREE_KEY: files.hash_folders([plugin.folder for plugin in group]),
     }
@@ -184,7 +188,7 @@ def _find_or_create(tx: Change, files: PluginFiles, name: str, folder: str) -> T
     Raises:
         PluginError: if something else has its name.
     """
-    place = files.name_file(f"tools/{folder}/__init__.py")
+    place = files.name_file(plugin_path(folder, "__init__.py"))
     known = things.find_by_qualified_name(tx.conn, name)
     if known is not None and known.deleted_at is None:
         if is_plugin(known):
@@ -204,7 +208,7 @@ def _describe(files: PluginFiles, plugin: Plugin) -> dict[str, Any]:
     tools = zip(plugin.tool_names, plugin.tools, strict=True)
     return {
         "folder": plugin.folder,
-        "path": files.name_file(f"tools/{plugin.folder}"),
+        "path": files.name_file(plugin_path(plugin.folder)),
         "tools": [[name, tool.path] for name, tool in tools],
     }
 

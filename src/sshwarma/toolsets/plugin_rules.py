@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sshwarma import __version__
 from sshwarma.common.limits import (
-    MAX_PLUGIN_ACTIONS,
     MAX_RESULT_CHARACTERS,
+    MAX_RETENTION_ACTIONS,
     MAX_TITLE_CHARACTERS,
     MAX_TOOLSET_TOOLS,
     TOOLSET_IMPORT_SECONDS,
@@ -22,16 +23,30 @@ from sshwarma.sandbox.run import SandboxError
 from sshwarma.settings.section import NAME_PATTERN, NAME_RULE
 from sshwarma.terminal.escape import escape_controls
 from sshwarma.toolsets.input_schema import find_schema_problem
-from sshwarma.toolsets.manifest import TOOL_ID_PATTERN, TOOL_ID_RULE
-from sshwarma.toolsets.plugin_folder import PluginError, PluginFiles
+from sshwarma.toolsets.manifest import MAX_ENTRYPOINT_CHARACTERS, TOOL_ID_PATTERN, TOOL_ID_RULE
+from sshwarma.toolsets.plugin_folder import PluginError, PluginFiles, plugin_path
 from sshwarma.toolsets.worker_process import ToolsetCode, WorkerError, Workers, no_sandbox_error
 from sshwarma.toolsets.worker_results import read_text
 from sshwarma.world.builtin_containers import is_builtin_namespace
-from sshwarma.world.leave_out import RETENTION_MODES
+from sshwarma.world.leave_out import (
+    LEAVE_OUT_KEY,
+    PER_ACTION_KEY,
+    SHORT_AMOUNT_KEY,
+    check_action,
+    declare_policies,
+    parse_policy,
+)
 from sshwarma.world.tool_names import mcp_tool_name, model_tool_name, plugin_tool_name
 
 SERVER_USER: Final = SandboxUser("plugins")
 """For whom the server reads plugins: nobody of the world."""
+
+PLUGIN_RULES: Final = f"{__version__}/1"
+"""Version of what is read of plugins and stored: the program's, and a number.
+
+Installed plugins that another version has described are described again, even if their files are
+the same. The number grows when that changes between two versions of the program.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +133,10 @@ async def describe_plugins(
     plugins = []
     for folder in files.folders:
         code = ToolsetCode(folder, "", mounts, ())
+        params = {"folder": plugin_path(folder)}
         try:
             answer = await workers.ask(
-                code, None, "", "plugins/describe", {"folder": folder}, TOOLSET_IMPORT_SECONDS,
+                code, None, "", "plugins/describe", params, TOOLSET_IMPORT_SECONDS,
                 SERVER_USER,
             )  # fmt: skip
         except SandboxError as error:
@@ -130,12 +146,12 @@ async def describe_plugins(
                 f"{files.root}: the plugins cannot be read. {refused} {hint}"
             ) from error
         except WorkerError as error:
-            place = files.name_file(f"tools/{folder}")
+            place = files.name_file(plugin_path(folder))
             raise PluginError(
                 f"{place}: the plugin cannot be read: {_show(str(error))}."
             ) from error
         except TimeoutError:
-            place, limit = files.name_file(f"tools/{folder}"), f"{TOOLSET_IMPORT_SECONDS:.0f} s"
+            place, limit = files.name_file(plugin_path(folder)), f"{TOOLSET_IMPORT_SECONDS:.0f} s"
             raise PluginError(
                 f"{place}: the plugin cannot be loaded in {limit}. Do in execute what takes long."
             ) from None
@@ -153,7 +169,7 @@ def _read_plugin(
     Raises:
         PluginError: for the first rule that is broken.
     """
-    top = f"tools/{folder}/__init__.py"
+    top = plugin_path(folder, "__init__.py")
     namespace, listed, breach = (said.get(key) for key in ("namespace", "tools", "breach"))
     if isinstance(namespace, str):
         _check_namespace(files.name_file(top), namespace)
@@ -163,7 +179,7 @@ def _read_plugin(
             limit = with_limit("it has too many tools", MAX_TOOLSET_TOOLS)
             raise PluginError(f"{files.name_file(top)}: {limit}.")
         if isinstance(one, dict) and isinstance(namespace, str):
-            tool = _read_tool(files, folder, namespace, one)
+            tool = _read_tool(files, folder, one)
             taken.claim(files, plugin_tool_name(f"{namespace}:{tool.name}"), tool.path)
             tools.append(tool)
     if isinstance(breach, dict):
@@ -189,33 +205,31 @@ def _check_namespace(place: str, namespace: str) -> None:
         )
 
 
-def _read_tool(
-    files: PluginFiles, folder: str, namespace: str, said: Mapping[str, Any]
-) -> PluginTool:
+def _read_tool(files: PluginFiles, folder: str, said: Mapping[str, Any]) -> PluginTool:
     """Return what a worker says of a tool; it may say anything.
 
     Raises:
         PluginError: if it is not as it must be.
     """
-    path, name = str(said.get("path")), str(said.get("name"))
-    if path not in files.contents or not path.startswith(f"tools/{folder}/"):
-        raise PluginError(f"{files.name_file(f'tools/{folder}')}: its description is invalid.")
+    path, name, module = (str(said.get(key)) for key in ("path", "name", "module"))
+    is_own = path in files.contents and path.startswith(plugin_path(folder) + "/")
+    if not is_own or not module.isprintable() or len(module) > MAX_ENTRYPOINT_CHARACTERS:
+        raise PluginError(f"{files.name_file(plugin_path(folder))}: its description is invalid.")
     place = files.name_file(path)
     if not TOOL_ID_PATTERN.fullmatch(name):
         raise PluginError(
             f"{place}: function.name {shorten_name(name)!r} cannot be the name of a tool: it must"
             f" be {TOOL_ID_RULE}."
         )
-    stem = Path(path).stem
     return PluginTool(
         name,
         path,
-        f"_custom_{namespace}_{stem}",
+        module,
         read_text(said.get("description")),
         _read_parameters(place, said.get("parameters")),
         bool(said.get("needs_approval")),
         bool(said.get("takes_session")),
-        dict(_read_retention(place, said)),
+        _read_retention(place, said),
     )
 
 
@@ -232,48 +246,68 @@ def _read_parameters(place: str, said: object) -> dict[str, Any]:
     return schema
 
 
-def _read_retention(place: str, said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what a module says of its results in the context, as metadata has it.
+def _read_retention(place: str, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a module says of its results in the context, as metadata has it.
 
     Raises:
         PluginError: if a value is not one of those.
     """
-    mode, amount = said.get("leave_out"), said.get("short_amount")
-    if mode is not None:
-        yield "leave_out", _check_mode(place, "LEAVE_OUT", mode)
+    mode, amount = said.get(LEAVE_OUT_KEY), said.get(SHORT_AMOUNT_KEY)
     if amount is not None:
-        yield "short_amount", _check_amount(place, "TOOL_SHORT_AMOUNT", amount)
-    actions = said.get("leave_out_per_action")
-    if actions is None:
-        return
+        _check_amount(place, "TOOL_SHORT_AMOUNT", amount)
+        if mode is None:
+            raise PluginError(
+                f"{place}: TOOL_SHORT_AMOUNT says nothing without LEAVE_OUT. Write LEAVE_OUT ="
+                ' "SHORT" beside it.'
+            )
+    policy = None if mode is None else _read_policy(place, "LEAVE_OUT", mode, amount)
+    return declare_policies(policy, _read_actions(place, said.get(PER_ACTION_KEY)))
+
+
+def _read_actions(place: str, said: object) -> dict[str, str]:
+    """Return the policies of actions, as people write them.
+
+    Raises:
+        PluginError: if one is not a policy, or there are too many.
+    """
     what = "LEAVE_OUT_PER_ACTION"
-    if not isinstance(actions, dict) or len(actions) > MAX_PLUGIN_ACTIONS:
-        limit = f"at most {MAX_PLUGIN_ACTIONS} actions"
+    actions = {} if said is None else said
+    if not isinstance(actions, dict) or len(actions) > MAX_RETENTION_ACTIONS:
+        limit = f"at most {MAX_RETENTION_ACTIONS} actions"
         raise PluginError(f"{place}: {what} must be a dict of {limit}, each with its mode.")
-    modes: dict[str, Any] = {}
+    policies = {}
     for action, wanted in actions.items():
         name = escape_controls(action)[:MAX_TITLE_CHARACTERS]
         about = f"{what}[{shorten_name(name)!r}]"
-        if isinstance(wanted, list) and len(wanted) == 2:
-            amount = _check_amount(place, about, wanted[1])
-            modes[name] = [_check_mode(place, about, wanted[0]), amount]
-        else:
-            modes[name] = _check_mode(place, about, wanted)
-    yield "leave_out_per_action", modes
+        try:
+            check_action(action)
+        except ValueError as error:
+            raise PluginError(f"{place}: {about}: {error}.") from None
+        mode, amount = wanted if isinstance(wanted, list) and len(wanted) == 2 else (wanted, None)
+        if amount is not None:
+            _check_amount(place, about, amount)
+        policies[action] = _read_policy(place, about, mode, amount)
+    return policies
 
 
-def _check_mode(place: str, what: str, value: object) -> str:
-    if isinstance(value, str) and value in RETENTION_MODES:
-        return value
-    modes = ", ".join(RETENTION_MODES)
-    got = shorten_name(repr(value))
-    raise PluginError(f"{place}: {what}: choose one of: {modes} (got {got}).")
+def _read_policy(place: str, what: str, mode: object, amount: object) -> str:
+    """Return a policy as people write it; the amount counts for SHORT alone.
+
+    Raises:
+        PluginError: if it is not one.
+    """
+    text = f"SHORT {amount}" if mode == "SHORT" and amount is not None else mode
+    try:
+        return str(parse_policy(text if isinstance(text, str) else ""))
+    except ValueError as error:
+        got = shorten_name(repr(mode))
+        raise PluginError(f"{place}: {what}: {error} (got {got}).") from None
 
 
-def _check_amount(place: str, what: str, value: object) -> int:
+def _check_amount(place: str, what: str, value: object) -> None:
     is_number = isinstance(value, int) and not isinstance(value, bool)
     if isinstance(value, int) and is_number and 1 <= value <= MAX_RESULT_CHARACTERS:
-        return value
+        return
     got = shorten_name(repr(value))
     raise PluginError(
         f"{place}: {what} must be a number of characters from 1 to {MAX_RESULT_CHARACTERS}"

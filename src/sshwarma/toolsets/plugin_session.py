@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_PLUGIN_MEMORY_BYTES
 from sshwarma.common.messages import with_limit
-from sshwarma.common.shorten import shorten_text
+from sshwarma.common.shorten import shorten_name, shorten_text
 from sshwarma.common.units import MIB
 from sshwarma.terminal.escape import escape_lines
 from sshwarma.tools.provider import ToolResult
@@ -18,7 +18,7 @@ from sshwarma.toolsets.plugin_records import SESSION_KEY
 from sshwarma.toolsets.worker_process import WorkerAnswer
 from sshwarma.world import memory, things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Invalid, Unavailable, WorldError, too_long_error
+from sshwarma.world.errors import Conflict, Invalid, Unavailable, WorldError, too_long_error
 from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -77,18 +77,31 @@ class RoomSessions:
         }
 
     async def end(
-        self, caller: Caller, tool: Thing, answer: WorkerAnswer, result: ToolResult
+        self,
+        caller: Caller,
+        tool: Thing,
+        session: Mapping[str, Any],
+        answer: WorkerAnswer,
+        result: ToolResult,
     ) -> ToolResult:
         """Store what a call has changed of the session memory; return its result.
 
         It is an error if that cannot be stored: what it says that it wrote is not there.
+
+        Args:
+            caller: who called.
+            tool: the tool.
+            session: what `begin` returned for the call.
+            answer: of its worker.
+            result: of the call until now.
         """
         if not tool.metadata.get(SESSION_KEY):
             return result
         try:
             changes = read_changes(answer)
             if not changes.is_empty:
-                await _store_changes(caller, tool, changes)
+                before: Mapping[str, str] = session["session"]["memory"]
+                await _store_changes(caller, tool, before, changes)
         except WorldError as error:
             reason = error.text_for(caller.reader)
             note = f"Its changes of the session memory were not stored: {reason}"
@@ -115,12 +128,15 @@ def _read_values(conn: Connection, room_id: str) -> dict[str, str]:
     return {one.name: one.content or "" for one in things.read_children(conn, container.id, "data")}
 
 
-async def _store_changes(caller: Caller, tool: Thing, changes: MemoryChanges) -> None:
+async def _store_changes(
+    caller: Caller, tool: Thing, before: Mapping[str, str], changes: MemoryChanges
+) -> None:
     """Store changes of the session memory, all in one transaction.
 
     Raises:
         Invalid: if a key cannot be one, or a value is too long.
-        Conflict: if there are too many keys.
+        Conflict: if there are too many keys, or one has another value than before the call, which
+            then stays.
         RateLimited: if the caller has stored too much text.
     """
     for key, value in changes.values.items():
@@ -128,17 +144,43 @@ async def _store_changes(caller: Caller, tool: Thing, changes: MemoryChanges) ->
         size = len(value.encode())
         if size > caller.limits.thing_bytes:
             raise too_long_error(f"the value of {key}", size, caller.limits.thing_bytes, "bytes")
-    caller.charge_text_volume(sum(len(value.encode()) for value in changes.values.values()))
+    volume = sum(len(value.encode()) for value in changes.values.values())
+    caller.charge_text_volume(volume)
     room_id, author_id = caller.room_id, caller.agent.id
 
     def work(tx: Change) -> None:
         scope_id = memory.get_or_create_session_container(tx, room_id).id
+        _check_unchanged(tx.conn, scope_id, before, changes)
         for key in changes.deleted:
             memory.delete_value(tx, scope_id, key, author_id=author_id, room_id=room_id)
         for key, value in changes.values.items():
             memory.write_value(tx, scope_id, key, value, author_id=author_id, room_id=room_id)
 
-    await caller.with_verb("run", tool.label).change(work)
+    try:
+        await caller.with_verb("run", tool.label).change(work)
+    except WorldError:
+        caller.refund_text_volume(volume)
+        raise
+
+
+def _check_unchanged(
+    conn: Connection, scope_id: str, before: Mapping[str, str], changes: MemoryChanges
+) -> None:
+    """Raise Conflict if a value that a call changes was changed by others since it began.
+
+    Raises:
+        Conflict: then, naming the key: what the call computed is of the value before.
+    """
+    for key, wanted in {**dict.fromkeys(changes.deleted), **changes.values}.items():
+        value = memory.find_value(conn, scope_id, key)
+        present = None if value is None else value.content or ""
+        if present not in (before.get(key), wanted):
+            did = "deleted" if present is None else "changed" if key in before else "set"
+            raise Conflict(
+                f"The value of {shorten_name(key)} was {did} by another during the call, and stays"
+                " so.",
+                hint="Call the tool again: it gets the present values.",
+            )
 
 
 def read_changes(answer: WorkerAnswer) -> MemoryChanges:

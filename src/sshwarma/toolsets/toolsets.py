@@ -339,10 +339,11 @@ class Toolsets(ToolProvider):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         tool = await self._linked.refresh(caller, tool)
         steps: list[tuple[str, int]] = []
+        session: dict[str, Any] = {}
 
         async def work(folder: Path) -> WorkerAnswer | WorkerError | TimeoutError:
             steps.append(("workspace materialized", now_ms()))
-            session = await self.plugins.sessions.begin(caller, tool)
+            session.update(await self.plugins.sessions.begin(caller, tool))
             try:
                 return await self._workers.ask(
                     code, folder, caller.room_id, "tools/call",
@@ -366,7 +367,7 @@ class Toolsets(ToolProvider):
         if isinstance(answer, WorkerError):
             return make_result(f"The tool failed: {answer}.", None, (), files, is_error=True)
         result = read_result(answer, files)
-        result = await self.plugins.sessions.end(caller, tool, answer, result)
+        result = await self.plugins.sessions.end(caller, tool, session, answer, result)
         result = await add_render_plan(  # with the files that it left
             self._runs.workspaces, caller, tool, arguments, result, result.structured
         )  # fmt: skip

@@ -22,19 +22,20 @@ tools = group(
     "tools",
     section="Tools",
     default="info",
-    doc="""Count the tools of this server.
+    doc="""Count the program's own tools, and those of plugins.
 
-    /inv shows those that are equipped, /tool list those that could be.
+    Tools of MCP servers, of toolsets and of people are not counted. /inv shows those that are
+    equipped, /tool list those that could be.
     """,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ToolsInfo:
-    """All tools of the server, with the keys of the export that other programs read.
+    """The program's own tools and those of plugins, as an export has them.
 
     Attributes:
-        names: of all tools, the built-in ones first, each as it can be called.
+        names: of these tools, the built-in ones first, each as it can be called.
         customPlugins: None if the server loads no plugins.
     """
 
@@ -50,6 +51,7 @@ def draw_tools_info(result: ToolsInfo) -> Block:
     """Draw how many tools there are, where they are from, and their names."""
     return block(
         line(("heading", f"{format_count(result.totalCount, 'tool')} loaded")),
+        line(("dim", "of the program itself and of plugins; others are not counted"), hang=2),
         line(f"{result.builtinPath} ({result.builtinCount} built-in)"),
         *(
             one
@@ -66,7 +68,10 @@ def draw_tools_info(result: ToolsInfo) -> Block:
 
 @tools.verb("info", needs=Right.ENTER, tool=False, examples=("/tools info",))
 async def show_tools_info(caller: Caller) -> ToolsInfo:
-    """Count the tools of this server, built-in ones and those of plugins."""
+    """Count the program's own tools, and those of plugins.
+
+    Tools of MCP servers, of toolsets and of people are not counted.
+    """
     found = await services_of(caller).toolsets.plugins.list()
     builtin = _name_builtin_tools()
     names = (*builtin, *(tool.name for plugin in found or () for tool in plugin.tools))
