@@ -106,7 +106,10 @@ def list_plugins(conn: Connection) -> tuple[StoredPlugin, ...]:
 
 
 def is_installed(conn: Connection, files: PluginFiles) -> bool:
-    """Return whether just these files are installed, described by the rules of this program."""
+    """Return whether just these files are installed.
+
+    They are not if another version of the program described them.
+    """
     spaces = list_plugin_toolsets(conn)
     expected = (files.tree, files.name_file(""), PLUGIN_RULES)
     folders = tuple(one.folder for one in list_plugins(conn))

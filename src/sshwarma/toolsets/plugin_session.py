@@ -166,7 +166,7 @@ async def _store_changes(
 def _check_unchanged(
     conn: Connection, scope_id: str, before: Mapping[str, str], changes: MemoryChanges
 ) -> None:
-    """Raise Conflict if a value that a call changes was changed by others since it began.
+    """Raise Conflict if others have changed what a call changes since it began.
 
     Raises:
         Conflict: then, naming the key: what the call computed is of the value before.
