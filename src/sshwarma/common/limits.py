@@ -1707,3 +1707,7 @@ MAX_SHOWN_VALUE_LINES: Final = 200
 
 MAX_DELIMITER_CHARACTERS: Final = 16
 """Characters between the number of a line and the line: each of a million lines may have them."""
+
+MAX_PLUGIN_MEMORY_CHANGES: Final = 1_000
+"""Keys of session memory that one call of a plugin may change: they are stored in one transaction,
+and all others wait for it."""

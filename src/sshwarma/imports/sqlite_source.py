@@ -31,8 +31,11 @@ from sshwarma.world.errors import Invalid
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 
-LOG_ENDINGS: Final = ("-wal", "-journal")
+LOG_ENDINGS: Final = ("-wal",)
 """Endings of the files beside a database that may have a part of its rows."""
+
+JOURNAL_ENDING: Final = "-journal"
+_JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
 
 _ALLOWED_FUNCTIONS: Final = frozenset({"typeof", "length", "count", "min"})
 _OPERATIONS_PER_CHECK: Final = 200_000
@@ -253,8 +256,26 @@ def open_sqlite(path: Path) -> Iterator[SqliteSource]:
             )
 
 
+def _check_no_journal(path: Path) -> None:
+    """Raise Invalid if a database has a journal that SQLite would roll back.
+
+    It would do so in a copy, too, and would delete a file that such a journal names, anywhere.
+    """
+    journal = path.with_name(path.name + JOURNAL_ENDING)
+    if not journal.is_file():
+        return
+    with journal.open("rb") as file:
+        is_hot = file.read(len(_JOURNAL_MAGIC)) == _JOURNAL_MAGIC
+    if is_hot:
+        raise Invalid(
+            f"{path.name} has a journal beside it: the program that used it was cut off.",
+            hint="Open it once with that program, or with sqlite3, and run this command again.",
+        )
+
+
 def _describe_files(path: Path) -> list[tuple[str, int, int]]:
     """Return name, size and time of a database and of the logs beside it."""
+    _check_no_journal(path)
     found = [(path.name, path.stat().st_size, path.stat().st_mtime_ns)]
     for ending in LOG_ENDINGS:
         log = path.with_name(path.name + ending)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_PLUGIN_MEMORY_BYTES
+from sshwarma.common.limits import MAX_PLUGIN_MEMORY_BYTES, MAX_PLUGIN_MEMORY_CHANGES
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_name, shorten_text
 from sshwarma.common.units import MIB
@@ -118,7 +118,7 @@ def _read_values(conn: Connection, room_id: str) -> dict[str, str]:
     container = memory.find_session_container(conn, room_id)
     if container is None:
         return {}
-    entries = memory.list_keys(conn, container.id).entries
+    entries = memory.list_keys(conn, container.id, described=None).entries
     if sum(entry.size for entry in entries) > MAX_PLUGIN_MEMORY_BYTES:
         limit = f"{MAX_PLUGIN_MEMORY_BYTES // MIB} MiB"
         raise Unavailable(
@@ -139,8 +139,17 @@ async def _store_changes(
             then stays.
         RateLimited: if the caller has stored too much text.
     """
+    count = len(changes.values) + len(changes.deleted)
+    if count > MAX_PLUGIN_MEMORY_CHANGES:
+        raise Invalid(
+            f"A call changes at most {MAX_PLUGIN_MEMORY_CHANGES} keys (got {count}).",
+            hint="Keep many values in one text.",
+        )
+    await caller.as_present()  # the call may have lasted, and who made it be muted
     for key, value in changes.values.items():
         memory.check_key(key)
+        if "\0" in value:
+            raise Invalid(f"The value of {shorten_name(key)} has a NUL character.")
         size = len(value.encode())
         if size > caller.limits.thing_bytes:
             raise too_long_error(f"the value of {key}", size, caller.limits.thing_bytes, "bytes")
