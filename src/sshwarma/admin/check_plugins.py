@@ -15,10 +15,15 @@ from sshwarma.world.resources import resource_dir
 
 
 def find_checked_folder(folder: Path) -> Path:
-    """Return the folder of plugins itself, or `tools/` in the directory given."""
+    """Return the folder of plugins itself, or `tools/` in the directory given.
+
+    One that is neither is taken for a directory without `tools/`, which is an error.
+    """
     inner = folder / PLUGINS_FOLDER
-    has_plugins = inner.is_dir() and not (inner / "__init__.py").exists()
-    return inner if has_plugins else folder
+    if inner.is_dir() and not (inner / "__init__.py").exists():
+        return inner
+    is_itself = folder.name == PLUGINS_FOLDER or any(folder.glob("*/__init__.py"))
+    return folder if is_itself else inner
 
 
 async def check_plugins(root: Path) -> tuple[PluginFiles, tuple[Plugin, ...]]:
