@@ -105,6 +105,10 @@ def _load(top: Path, path: str, name: str) -> ModuleType:
 
 
 def _find_place(error: BaseException, top: Path) -> str:
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        path = Path(error.filename)
+        if path.is_relative_to(top):
+            return f" ({path.relative_to(top)}, line {error.lineno})"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         path = Path(frame.filename)
         if path.is_relative_to(top):

@@ -87,6 +87,9 @@ async def test_group_actions_and_default_arguments_are_completed(
     await do(alice, "/mem project set plan = x")
     assert await offered(alice, "/mem project get p") == ["plan"]
     assert await offered(alice, "/mem project get plan --t") == ["--to"]
+    await do(alice, "/mem project set other --project /srv/x = x")
+    assert await offered(alice, "/mem project get --project /srv/x ") == ["other"]
+    assert await offered(bob, "/mem project get --project /srv/x ") == []
 
 
 async def test_arguments_are_completed_by_their_type(alice: Someone, bob: Someone) -> None:

@@ -59,10 +59,9 @@ def _find_config(words: list[str]) -> Path | None:
     "--pin-project-memory",
     type=bool,
     metavar="BOOLEAN",
-    show_default="True",
     envvar=PIN_VARIABLE,
     help="Whether all rooms use the project of the directory where the server is started; if not,"
-    " each room uses that of its own directory.",
+    " each room uses that of its own directory.  [default: True]",
 )
 @click.option(
     "--load-custom-tools",

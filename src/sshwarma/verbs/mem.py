@@ -369,7 +369,13 @@ async def complete_session_keys(request: CompletionRequest) -> list[Option]:
 
 async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> list[Option]:
     caller = request.caller
-    place = await find_memory(caller, of_project=of_project)
+    given = request.given
+    at = given.index("--project") + 1 if of_project and "--project" in given else len(given)
+    project = given[at] if at < len(given) else None
+    try:
+        place = await find_memory(caller, project, of_project=of_project)
+    except WorldError:  # of a project that is none, or that it may not use
+        return []
     page = await read_memory(
         caller,
         place,

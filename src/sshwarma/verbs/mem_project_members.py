@@ -23,7 +23,7 @@ from sshwarma.world.access import (
     set_member,
 )
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict
+from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -142,6 +142,11 @@ async def list_project_members(
         project: path of another project (default: the project of this room).
     """
     place = await find_memory(caller, project)
+    if place.is_new_project:
+        raise NotFound(
+            f"Nothing is stored for the project {place.given} yet.",
+            hint="Who stores the first value owns it.",
+        )
     members = await read_memory(caller, place, _read_members)
     names = caller.world.agents.name_of
     path = place.project

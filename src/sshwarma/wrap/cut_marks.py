@@ -11,6 +11,10 @@ from sshwarma.world.stubs import make_stub_key
 READ_RANGE_VERB: Final = "mem session chars"
 """The verb that reads a part of a text by its key."""
 
+MAX_UNNAMED_CHARACTERS: Final = 200
+"""Characters of a result that is left out without the call that reads it: the mark would be longer
+than the result."""
+
 MAX_ERROR_LINE_CHARACTERS: Final = 200
 """Characters of the first line of an error whose text is left out: it says what went wrong."""
 
@@ -61,6 +65,8 @@ def describe_left_out(text: str, seq: int, reader: Reader, *, is_error: bool) ->
         is_error: Whether the call failed.
     """
     size = f"{len(text):,} characters"
+    if not is_error and len(text) <= MAX_UNNAMED_CHARACTERS:
+        return f"({size} left out)"
     if not is_error:
         return f"({size} left out{name_reading_call(seq, 0, len(text), reader)})"
     first = (text.splitlines() or [""])[0]
