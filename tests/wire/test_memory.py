@@ -189,16 +189,16 @@ def test_an_owner_lets_others_use_a_project(
 @covers("mem project edit")
 @covers("mem session edit")
 def test_a_value_is_edited_in_the_line_editor(alice: Person, room: str) -> None:
-    alice.run(f"mem session set note --room {room}", b"first\nsecond", "-T")
+    alice.run(f"mem session set note --room {room}", b"first\nlast draft line", "-T")
     screen = alice.sit()
     screen.enter(f"/join {room}")
     screen.wait_for_prompt(room)
     screen.enter("/mem session edit note")
-    screen.wait_for("second")
+    screen.wait_for("last draft line")
     screen.enter(" and more")
     screen.wait_for('Changed "note" in session memory')
     got = alice.run(f"mem session get note --room {room}", b"", "-T")
-    assert got.raw == b"first\nsecond and more"
+    assert got.raw == b"first\nlast draft line and more"
     screen.enter("/mem project edit fresh")
     screen.wait_for("Editing fresh")
     screen.enter("from nothing")

@@ -148,7 +148,7 @@ def test_a_model_is_added_answers_and_is_removed(boss: Person, mock: Mock) -> No
 
 def test_added_model_survives_a_restart(boss: Person, house: Server, mock: Mock) -> None:
     add(boss, mock, "stays", prompt="'Stay as you are.'")
-    boss.does("model set stays turn_tokens none", "model set stays day_tokens 3600")
+    boss.does("model set stays turn_tokens none", "model set stays day_tokens 4000")
     answer(boss, "@stays hello")
     before = boss.json("model show stays")
     boss.hang_up()
@@ -314,7 +314,7 @@ def test_last_step_of_a_turn_ends_with_an_answer(boss: Person, mock: Mock) -> No
     add(boss, mock, "steps")
     boss.does("model set steps turn_steps 2")
     assert "So far: a lobby." in answer(boss, "@steps look again and again")
-    boss.does("model set steps turn_steps -", "model set steps turn_tokens 3000")
+    boss.does("model set steps turn_steps -", "model set steps turn_tokens 3500")
     assert "So far: a lobby." in answer(boss, "@steps look again and again")
     boss.does("model remove steps")
 

@@ -374,7 +374,7 @@ async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> lis
     project = given[at] if at < len(given) else None
     try:
         place = await find_memory(caller, project, of_project=of_project)
-    except WorldError:  # of a project that is none, or that it may not use
+    except WorldError:  # of a project that does not exist, or that it may not use
         return []
     page = await read_memory(
         caller,

@@ -192,9 +192,9 @@ async def set_project_member(
     await PROJECT_OWNER_RIGHT.require(
         caller,
         caller.agent.id if is_owner else None,
-        refusal=permission_denied_error(
-            "needs to be an owner of the project", ask=sorted(owners) or ["an admin"]
-        ),
+        refusal=permission_denied_error("needs to be an owner of the project", ask=sorted(owners))
+        if owners
+        else None,
     )
 
     def work(tx: Change) -> None:
