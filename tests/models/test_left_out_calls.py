@@ -236,6 +236,8 @@ def test_mark_names_the_key_where_the_model_is_offered_a_reader_of_keys(
     call = json.dumps({"key": "stubs.42", "start_char": 600, "end_char": 4_600})
     rest = f"8,400 more characters of 9,000, key stubs.42: memory__read_range {call}"
     assert text == "x" * 600 + f"… ({rest})"
-    note = cut_marks.describe_left_out("x" * 90, 42, Reader("model", offered), is_error=False)
-    call = json.dumps({"key": "stubs.42", "start_char": 0, "end_char": 90})
-    assert note == f"(90 characters left out, key stubs.42: memory__read_range {call})"
+    note = cut_marks.describe_left_out("x" * 900, 42, Reader("model", offered), is_error=False)
+    call = json.dumps({"key": "stubs.42", "start_char": 0, "end_char": 900})
+    assert note == f"(900 characters left out, key stubs.42: memory__read_range {call})"
+    short = cut_marks.describe_left_out("x" * 90, 42, Reader("model", offered), is_error=False)
+    assert short == "(90 characters left out)"
