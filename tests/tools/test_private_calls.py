@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -85,6 +86,39 @@ async def test_refused_private_call_of_a_model_is_not_in_the_log(
     await house.says("alice", "@qwen go on")
     assert [row for row in await log_of(house) if row.kind == "tool.error"]
     await assert_secret_is_hidden(house)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "is_shown"),
+    [
+        ("project_memory_list_variables", {"prefix": "shown", "limit": -1}, True),
+        ("project_memory_get_variable", {"key": 5}, True),
+        ("project_memory_set_variable", {"key": "shown"}, True),
+        ("project_memory_list_variables", {"limit": "swordfish"}, False),
+        ("project_memory_get_variable", {"key": ["swordfish"]}, False),
+        ("project_memory_get_variable", {"key": "swordfish", "proyect": "/x"}, False),
+        ("project_memory_get_variable", {"key": "swordfish", "project": "/x"}, False),
+    ],
+)
+async def test_refused_call_that_can_have_nothing_private_is_in_the_log(
+    house: House, name: str, arguments: dict[str, object], is_shown: bool
+) -> None:
+    async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if request.steps:
+            yield TextDelta("done")
+        else:
+            yield ToolCall("1", name, arguments)
+
+    house.backend.script = answer
+    await house.says("alice", "@qwen go on")
+    call, error = [row for row in await log_of(house) if row.kind.startswith("tool.")]
+    assert error.kind == "tool.error"
+    if is_shown:
+        assert json.loads(call.content) == arguments
+        assert error.content != PRIVATE_RESULT
+    else:
+        assert (call.content, error.content) == ("{}", PRIVATE_RESULT)
+        await assert_secret_is_hidden(house)
 
 
 async def test_model_reads_its_private_messages_only_to_who_exchanged_them(house: House) -> None:

@@ -140,12 +140,35 @@ class BuiltinToolSpec:
 def is_private_call(tool: Thing, arguments: Mapping[str, Any], *, is_refused: bool = False) -> bool:
     """Return whether the room's log must not show a call and its result.
 
-    A refused call may have the private text under any name.
+    A refused call may have the private text under a wrong name or in place of a number.
     """
     names = tool.metadata.get(PRIVATE_ARGUMENTS_KEY) or ()
-    if is_refused:
-        return bool(names)
-    return any(arguments.get(name) is not None for name in names)
+    if any(arguments.get(name) is not None for name in names):
+        return True
+    return bool(names) and is_refused and not _has_only_public_texts(tool, arguments, names)
+
+
+def _has_only_public_texts(
+    tool: Thing, arguments: Mapping[str, Any], private_names: Iterable[str]
+) -> bool:
+    """Return whether each text of a refused call is one that a good call would show."""
+    schema = tool.metadata.get("input_schema") or {}
+    if not set(private_names).isdisjoint(schema.get("required") or ()):
+        return False  # every good call of this tool is private
+    properties = schema.get("properties") or {}
+    return all(
+        name in properties
+        and (
+            value is None
+            or isinstance(value, int)
+            or (isinstance(value, str) and _takes_text(properties[name]))
+        )
+        for name, value in arguments.items()
+    )
+
+
+def _takes_text(schema: Mapping[str, Any]) -> bool:
+    return any(one.get("type") == "string" for one in (schema, *(schema.get("anyOf") or ())))
 
 
 def is_of_use(tool: Thing, rights: frozenset[Right]) -> bool:
