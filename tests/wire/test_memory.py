@@ -30,6 +30,9 @@ def test_a_value_goes_through_pipes_to_another_room(alice: Person, bob: Person, 
     assert [(one["number"], one["spans"]) for one in found["matches"]] == [(2, [[0, 4]])]
     missing = bob.run("mem project get nothing")
     assert missing.status == 1 and "was not found in project memory" in missing.err
+    assert alice.run("mem project set empty --stdin", b"", "-T").status == 0
+    assert bob.json("mem project get empty")["value"] == ""
+    assert alice.run("mem project set plan --room lobby", b"", "-T").status == 2
     assert bob.run("mem project delete plan").status == 0
     gone = bob.run("mem project get plan --json")
     assert gone.status == 1 and json.loads(gone.out)["found"] is False

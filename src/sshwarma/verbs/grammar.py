@@ -66,7 +66,7 @@ def parse_call(
     """
     arguments, places = _assign_arguments(verb, line, start)
     verb = _apply_spelling(verb, arguments, places)
-    if piped is not None:
+    if piped is not None and (piped or verb.text is None or not arguments.get(verb.text.name)):
         text = verb.text
         if text is None:
             raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")

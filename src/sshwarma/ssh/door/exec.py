@@ -302,7 +302,8 @@ class ExecHandler(TaskHandler):
         A verb without its required text waits until the input ends. A verb that has text waits
         PIPE_WAIT_SECONDS for input to begin, because a pipe may add text but an interactive
         terminal never ends its input; the client is warned, because what comes later is lost.
-        With `--stdin` it waits until the end.
+        With `--stdin` it waits until the end, and an empty input is an empty text where texts
+        are exact.
 
         Raises:
             Invalid: if the input is longer than `limits.stdin_bytes`.
@@ -335,7 +336,10 @@ class ExecHandler(TaskHandler):
             # Reading ended at the limit, so that the size of the whole is not known.
             raise Invalid(f"piped input: must have at most {limit} bytes.")
         text = decode_text(self._piped, "Piped input")
-        return (text if keeps_end else text.removesuffix("\n")) or None
+        if keeps_end:
+            # Scripts often have an empty input without meaning it: that it is one is said.
+            return text if text or self._waits else None
+        return text.removesuffix("\n") or None
 
     async def _refuse(self, refused: WorldError, line: str) -> None:
         if isinstance(refused, UnknownFlag):
