@@ -7,7 +7,7 @@ from typing import Any
 from sshwarma.verbs import commands
 from sshwarma.verbs.called_verb import is_talk, split_verb
 from sshwarma.verbs.commands import CustomCommand
-from sshwarma.verbs.grammar import check_one_is_given, parse_call, validate_arguments
+from sshwarma.verbs.grammar import check_one_is_given, join_texts, parse_call, validate_arguments
 from sshwarma.verbs.help_flag import find_help_topic
 from sshwarma.verbs.registry import Verb, find_verb
 from sshwarma.verbs.rights import DataRight, MemberRight
@@ -31,7 +31,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     line = _expand_alias(caller, line)
     if is_talk(line):
         return await invoke(
-            caller, "say", {"text": _join_texts(line.removeprefix("/"), piped)}, line
+            caller, "say", {"text": join_texts(line.removeprefix("/"), piped)}, line
         )
     command = await commands.find_typed_command(caller, line)
     if command is not None:
@@ -50,7 +50,7 @@ async def _run_command(
     caller: Caller, command: CustomCommand, given: str, piped: str | None, line: str
 ) -> Any:
     """Run a custom command. Its line may be a verb or talk, but no other command."""
-    given = _join_texts(given, piped)
+    given = join_texts(given, piped)
     command_caller = caller.with_verb(command.name, line)
     if command.is_script:
         await caller.require(Right.ENTER)
@@ -176,7 +176,3 @@ def _check_unicode(*texts: str | None) -> None:
                 text.encode()
             except UnicodeEncodeError:
                 raise Invalid("Invalid Unicode: unpaired surrogate.") from None
-
-
-def _join_texts(text: str, piped: str | None) -> str:
-    return "\n".join(part for part in (text, piped) if part)

@@ -52,6 +52,11 @@ class Word:
     end: int
 
 
+def join_texts(text: str | None, piped: str | None) -> str:
+    """Return a text and piped text, on lines of their own; either may be missing."""
+    return "\n".join(part for part in (text, piped) if part)
+
+
 def parse_call(
     verb: Verb, line: str, start: int, piped: str | None = None
 ) -> tuple[Verb, dict[str, Any]]:
@@ -66,12 +71,11 @@ def parse_call(
     """
     arguments, places = _assign_arguments(verb, line, start)
     verb = _apply_spelling(verb, arguments, places)
-    if piped is not None and (piped or verb.text is None or not arguments.get(verb.text.name)):
+    if piped is not None:
         text = verb.text
         if text is None:
             raise Invalid(f"/{verb.name} takes no text from a pipe.", hint=f"Usage: {verb.usage}")
-        value = arguments.get(text.name)
-        arguments[text.name] = f"{value}\n{piped}" if value else piped
+        arguments[text.name] = join_texts(arguments.get(text.name), piped)
     for parameter in verb.positional:
         if parameter.required and parameter.name not in arguments:
             raise Invalid(
