@@ -192,7 +192,7 @@ CREATE TABLE turns (
 	post_manifest_id TEXT,
 	state_before TEXT,
 	created_at INTEGER NOT NULL,
-	closed_at INTEGER, request_row_id TEXT, root_turn_id TEXT, provider_kind TEXT,
+	closed_at INTEGER, request_row_id TEXT, root_turn_id TEXT, provider_kind TEXT, sent_characters TEXT,
 	CONSTRAINT pk_turns PRIMARY KEY (id),
 	CONSTRAINT fk_turns_agent_id FOREIGN KEY(agent_id) REFERENCES things (id),
 	CONSTRAINT fk_turns_opened_by FOREIGN KEY(opened_by) REFERENCES things (id),
@@ -550,7 +550,7 @@ CREATE TABLE memory_versions (
 	CONSTRAINT fk_memory_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
 );
 
-INSERT INTO "alembic_version" VALUES('0019');
+INSERT INTO "alembic_version" VALUES('0020');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

@@ -26,7 +26,10 @@ from sshwarma.models.fit_results import ResultFitter
 from sshwarma.models.offered_tools import write_offers
 from sshwarma.models.request_size import count_request_tokens
 from sshwarma.tools.provider import ToolResult
+from sshwarma.world import things
 from sshwarma.world.caller import Caller
+from sshwarma.world.namespace_fields import set_namespace_field
+from sshwarma.world.store import Change
 from sshwarma.wrap.host import LuaHost
 from support.house import House
 from support.services import ProviderBase, make_composer
@@ -83,7 +86,46 @@ async def test_every_request_of_a_turn_fits_the_context(
         assert "Look everywhere. " * 199 in request.conversation[-1].text
     for done in house.backend.asked[-1].completed_calls:
         shown = done.text.index("…")
-        assert f"({30_000 - shown:,} more characters of 30,000: global__expand {{" in done.text
+        rest = f"({30_000 - shown:,} more characters of 30,000, key stubs."
+        assert rest in done.text
+        assert ": global__expand {" in done.text
+
+
+@pytest.mark.process
+async def test_result_to_keep_stays_as_its_turn_was_sent_it(house: House) -> None:
+    """A small window was sent its start; later questions are sent as much of it."""
+
+    class Long(ProviderBase):
+        async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
+            return ToolResult((PROSE * 2_000)[:98_000])
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        if len(house.backend.asked) == 1:
+            yield ToolCall("a", "sshwarma__who", {})
+        yield TextDelta("I looked.")
+
+    def keep(tx: Change) -> None:
+        who = things.find_by_qualified_name(tx.conn, "sshwarma:who")
+        assert who is not None
+        set_namespace_field(tx, who, "leave_out", "KEEP")
+
+    await house.world.change(keep)
+    house.providers["internal"] = Long()
+    house.tools._providers = house.providers
+    house.backend.script = script
+    house.backend.context_tokens, house.backend.output_tokens = 16_000, 1_200
+    host = await LuaHost.start()
+    house.turns._deps = replace(house.turns._deps, composer=make_composer(house.world, host))
+    await house.says("alice", "@qwen what failed?")
+    (sent,) = house.backend.asked[1].completed_calls
+    await house.says("alice", "@qwen and then?")
+    await house.says("alice", "@qwen and after that?")
+    await host.close()
+    assert 5_000 < len(sent.text) < 40_000
+    assert " more characters of 98,000, key stubs." in sent.text
+    for request in house.backend.asked[2:]:
+        done = [one for message in request.conversation for one in message.done]
+        assert [one.text for one in done] == [sent.text]
 
 
 def make_steps(*lengths: list[int]) -> tuple[TurnStep, ...]:

@@ -221,7 +221,7 @@ def test_mark_of_a_cut_names_only_calls_that_the_model_is_offered() -> None:
     reader = Reader("model", offers)
     made = Transcript("m", AGENTS, POLICIES, reader=reader).render_rows(rows)[1].message
     call = json.dumps({"row": 3, "start": 5})
-    expected = f"12345… (4 more characters of 9: global__expand {call})"
+    expected = f"12345… (4 more characters of 9, key stubs.3: global__expand {call})"
     assert made.calls[0].result == expected
 
 

@@ -43,7 +43,8 @@ def test_retention_policy_of_a_tool_trims_its_results_in_the_prompt(
         return str(layers.get("log", ""))
 
     assert received().count("x" * 600) == 1
-    assert '2,400 more characters of 3,000: global__expand {"row"' in received()
+    assert "2,400 more characters of 3,000, key stubs." in received()
+    assert ': global__expand {"row"' in received()
     modes = {
         "KEEP": "x" * 3000,
         "SHORT 50": "2,950 more",
@@ -126,7 +127,9 @@ def test_preview_shows_each_row_before_and_after_it_is_compacted(ann: Person) ->
 def test_key_in_the_mark_of_a_cut_reads_on_in_the_row(ann: Person, house: Server) -> None:
     ann.does("tool new long = return ('first\\n'):rep(500)", "run long")
     layers = {layer["name"]: layer["text"] for layer in ann.json("wrap @qwen")["layers"]}
-    assert "2,400 more characters of 3,000: global__expand" in layers["log"]
+    mark = re.search(r"2,400 more characters of 3,000, key (stubs\.\d+): global__", layers["log"])
+    assert mark is not None, layers["log"]
+    assert len(ann.run(f"mem session get {mark[1]}").out) == 3_000
     ann.does("load memory room")
     layers = {layer["name"]: layer["text"] for layer in ann.json("wrap @qwen")["layers"]}
     rest = r"2,400 more characters of 3,000, key (stubs\.\d+)"

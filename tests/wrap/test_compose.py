@@ -264,7 +264,7 @@ async def test_long_result_is_cut_with_an_expand_hint(setting: Setting) -> None:
     line = (await setting.received()).messages[0]
     assert len(line.text) < 800
     call = 'global__expand {"row": 1, "start": 600}'
-    assert f"4,400 more characters of 5,000: {call})" in line.text
+    assert f"4,400 more characters of 5,000, key stubs.1: {call})" in line.text
 
 
 @pytest.mark.parametrize("seed", range(4))

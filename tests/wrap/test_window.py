@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, drop_turns, rows, turns
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.leave_out import ToolRetention, read_declared
+from sshwarma.world.leave_out import ToolRetention, make_policy, read_declared
 from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -25,6 +26,7 @@ from sshwarma.world.world import World
 from sshwarma.wrap import window
 from sshwarma.wrap.compact import compact_log
 from sshwarma.wrap.cut_marks import cut_text
+from sshwarma.wrap.render_cache import RenderCache
 from sshwarma.wrap.tokens import estimate_tokens
 from sshwarma.wrap.transcript import Transcript
 
@@ -296,6 +298,32 @@ def test_long_turn_keeps_all_its_rows_cut_shorter() -> None:
     assert len(fitted.lines) == len(made)
     assert all(" in row " in line.text for line in fitted.lines[1:])
     assert not fitted.cut_turn_ids
+
+
+def test_results_to_keep_are_cut_after_all_others() -> None:
+    made = [row(1, "question", turn="a")]
+    made += [row(n, "y" * 4_000, "tool.result", "a", "other") for n in range(2, 12)]
+    made += [row(12, "z" * 4_000, "tool.result", "a", "kept")]
+    transcript = teller(
+        kept=read_declared({"leave_out": "KEEP"}),
+        other=ToolRetention.of(make_policy("SHORT", 4_000)),
+    )
+    fitted = compact_log(made, transcript, 14_000)
+    assert fitted.lines[-1].text.endswith("z" * 4_000)
+    assert all("more characters of 4,000" in line.text for line in fitted.lines[1:-1])
+
+
+def test_result_to_keep_is_as_long_as_its_turn_was_sent_it() -> None:
+    called = row(1, "{}", "tool.call", "a", "t")
+    made = [called, replace(row(2, "z" * 4_000, "tool.result", "a", "t"), parent_row_id="1")]
+    whole = teller(t=read_declared({"leave_out": "KEEP"}))
+    cache = RenderCache()
+    assert "z" * 4_000 in replace(whole, cache=cache).render_rows(made)[-1].message.text
+    cut = replace(whole, cache=cache, sent_characters={2: 30})
+    text = cut.render_rows(made)[-1].message.text
+    assert "z" * 30 + "… (3,970 more characters of 4,000 in row 2)" in text
+    short = replace(teller(t=ToolRetention.of(make_policy("SHORT", 40))), sent_characters={2: 30})
+    assert "z" * 40 + "… (" in short.render_rows(made)[-1].message.text
 
 
 @given(logs, st.integers(0, 60))

@@ -29,9 +29,13 @@ class ResultFitter:
 
     A result that was cut stays as it is as long as possible: the next request then begins like the
     one before it.
+
+    Attributes:
+        sent_characters: of the results that were cut, by the number of the row.
     """
 
     def __init__(self) -> None:
+        self.sent_characters: dict[int, int] = {}
         self._limits: list[int | None] = []  # by step, most tokens of each of its results
         self._sizes: list[tuple[int, ...]] = []  # by step, tokens of its results that can be cut
 
@@ -53,10 +57,11 @@ class ResultFitter:
         bare = tuple(_cut_step(*one, 0, reader) for one in steps)
         free = budget - count_request_tokens(replace(request, steps=bare))
         self._choose_limits(self._sizes, free)
+        self.sent_characters = {}
         return replace(
             request,
             steps=tuple(
-                _cut_step(*one, limit, reader)
+                _cut_step(*one, limit, reader, self.sent_characters)
                 for one, limit in zip(steps, self._limits, strict=True)
             ),
         )
@@ -104,24 +109,40 @@ def _share_fairly(sizes: Sequence[int], budget: int) -> int:
 
 def _count_cuttable(result: CompletedCall, reader: Reader) -> int:
     """Return the tokens of a result beyond those that stay when it is cut to nothing."""
-    cut = _cut_result(result, 0, reader)
+    cut = _cut_result(result, _count_characters(result, 0), reader)
     return max(0, estimate_tokens(result.text) - estimate_tokens(cut.text))
 
 
-def _cut_step(step: TurnStep, sizes: Sequence[int], limit: int | None, reader: Reader) -> TurnStep:
-    """Return a step with each of its results, of these sizes, cut to `limit` tokens."""
+def _cut_step(
+    step: TurnStep,
+    sizes: Sequence[int],
+    limit: int | None,
+    reader: Reader,
+    sent_characters: dict[int, int] | None = None,
+) -> TurnStep:
+    """Return a step with each of its results, of these sizes, cut to `limit` tokens.
+
+    The characters of those that were cut are added to `sent_characters`.
+    """
     if limit is None:
         return step
-    done = zip(step.done, sizes, strict=True)
-    return replace(
-        step,
-        done=tuple(
-            result if size <= limit else _cut_result(result, limit, reader) for result, size in done
-        ),
-    )
+    done: list[CompletedCall] = []
+    for result, size in zip(step.done, sizes, strict=True):
+        if size <= limit:
+            done.append(result)
+            continue
+        characters = _count_characters(result, limit)
+        done.append(_cut_result(result, characters, reader))
+        if sent_characters is not None:
+            sent_characters[result.seq] = characters
+    return replace(step, done=tuple(done))
 
 
-def _cut_result(result: CompletedCall, limit: int, reader: Reader) -> CompletedCall:
-    characters = count_fitting_characters(result.text, limit - POSITION_TOKENS)
+def _count_characters(result: CompletedCall, limit: int) -> int:
+    """Return how many characters have `limit` tokens with the mark at the cut."""
+    return count_fitting_characters(result.text, limit - POSITION_TOKENS)
+
+
+def _cut_result(result: CompletedCall, characters: int, reader: Reader) -> CompletedCall:
     text = cut_text(result.text, characters, result.seq, reader, result.length)
     return replace(result, text=text)

@@ -270,7 +270,11 @@ class RunningTurn:
             if left is not None:
                 budget = min(budget, max(0, left - answer_tokens))
             # In a thread: to estimate the tokens of long results takes tens of milliseconds.
+            known = self._results.sent_characters
             request = await asyncio.to_thread(self._results.fit, request, budget)
+            sent = self._results.sent_characters
+            if sent != known:  # later turns keep as much, where the tool says KEEP
+                await self._world.change(partial(self.rows.record_sent_characters, sent=sent))
             size = await asyncio.to_thread(count_request_tokens, request)
         self._budget.plan_step(size, answer_tokens)
         return replace(request, is_last=self._budget.is_last_step)
@@ -315,8 +319,6 @@ class RunningTurn:
             model_reader=self._reader,
         )
 
-    # Usage.
-
     async def _record_usage(self, model: str, spent: TokenUsage) -> None:
         self._budget.add_usage(spent)
         await self._world.change(
@@ -341,8 +343,6 @@ class RunningTurn:
             )
             if estimate is not None:
                 await self._record_usage(backend.model, estimate)
-
-    # Rows.
 
     async def _append_reasoning(self) -> None:
         """Store the reasoning as a row."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sshwarma.common.limits import MAX_NOTES_CHARACTERS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.models import notes_block
 from sshwarma.models.backend import BackendError
 from sshwarma.models.turn_access import AskerLostAccess
-from sshwarma.world import drafts, notes, rows, turns
+from sshwarma.world import drafts, notes, rows, sent_results, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.end_reason import TURN_END_KEY, EndReason
 from sshwarma.world.errors import WorldError
@@ -38,6 +40,10 @@ class TurnRows:
         self._turn = turn
         self._agent = agent
         self._question = question
+
+    def record_sent_characters(self, tx: Change, sent: Mapping[int, int]) -> None:
+        """Record how much of its results the turn is sent, if some were cut."""
+        sent_results.record_sent_characters(tx, self._turn.id, sent)
 
     def append_thought(self, tx: Change, text: str) -> None:
         """Add reasoning, folded in the room and hidden from models."""

@@ -11,8 +11,8 @@ Asking again opens a sibling; switching moves the head.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from sqlalchemy import (
@@ -38,6 +38,7 @@ from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
+from sshwarma.world.sent_results import load_sent_characters
 from sshwarma.world.store import Change
 
 TurnStatus = Literal["open", "completed", "failed", "dropped", "cancelled"]
@@ -65,6 +66,8 @@ class Turn:
         state_before: The agent's notes at its start.
         root_turn_id: The first turn that the same question opened; None for that turn itself.
         provider_kind: Kind of the provider that answered, once it has ended.
+        sent_characters: How much of its results its last request had: the characters of those that
+            were cut, by the number of the row.
     """
 
     id: str
@@ -78,6 +81,7 @@ class Turn:
     created_at: int = 0
     root_turn_id: str | None = None
     provider_kind: str | None = None
+    sent_characters: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def short_id(self) -> str:
@@ -389,4 +393,5 @@ def _turn_from_row(row: RowMapping) -> Turn:
         created_at=row["created_at"],
         root_turn_id=row["root_turn_id"],
         provider_kind=row["provider_kind"],
+        sent_characters=load_sent_characters(row["sent_characters"]),
     )

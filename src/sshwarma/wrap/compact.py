@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
-from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS
+from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS, MAX_RESULT_CHARACTERS
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import next_call
@@ -40,9 +40,15 @@ SUMMARY_FRACTION: Final = 0.2
 """Fraction of the budget for the summary, if anything is summarized."""
 
 CUT_TIERS: Final = (
-    (5_000, MAX_CONTEXT_TEXT_CHARACTERS), (600, 4_000), (200, 1_000), (80, 300), (40, 80),
-)  # fmt: skip
-"""Maximum characters of results and of texts: tried in order when a single turn is too long.
+    (5_000, MAX_RESULT_CHARACTERS, MAX_CONTEXT_TEXT_CHARACTERS),
+    (600, MAX_RESULT_CHARACTERS, 4_000),
+    (600, 5_000, 4_000),
+    (200, 600, 1_000),
+    (80, 80, 300),
+    (40, 40, 80),
+)
+"""Maximum characters of results, of those of tools that say KEEP, and of texts: tried in order when
+a single turn is too long.
 
 The turn keeps all its rows.
 """
@@ -110,14 +116,18 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
     notes = [_describe_cut(cut_rows, len(cut_turn_ids))] if cut_units else []
     entries = join_parts([part for part in parts if part.row.id not in cut_row_ids])
     used = transcript
-    for results, texts in CUT_TIERS:
+    for results, kept, texts in CUT_TIERS:
         if _count_tokens(entries) <= budget:
             break
         used = replace(
-            transcript, max_result_characters=results, max_text_characters=texts, cache=None
+            transcript,
+            max_result_characters=results,
+            max_kept_characters=kept,
+            max_text_characters=texts,
+            cache=None,
         )
         entries = used.render_rows([row for row in rows if row.id not in cut_row_ids])
-        notes[bool(cut_units) :] = [f"results cut to {results} characters"]
+        notes[bool(cut_units) :] = [f"results cut to {results:,} characters"]
     messages = tuple(entry.message for entry in entries)
     first_seq = 0
     if _count_tokens(entries) > budget:

@@ -47,12 +47,14 @@ def name_reading_call(seq: int, start: int, total: int, reader: Reader) -> str:
         total: Characters of the text.
         reader: Who reads the mark; only calls that it can make are named.
     """
+    expand = next_call("{}", "expand", row=seq, start=start or None).text(reader)
+    if reader.kind != "model":
+        return f": {expand}" if expand else f" in row {seq}"
     key, end = make_stub_key(seq), min(total, start + MAX_MODEL_ROW_PART_CHARACTERS)
     by_key = next_call("{}", READ_RANGE_VERB, key=key, start_char=start, end_char=end).text(reader)
-    if by_key and reader.kind == "model":  # which is known to be offered it
-        return f", key {key}: {by_key}"
-    expand = next_call(": {}", "expand", row=seq, start=start or None).text(reader)
-    return expand or f" in row {seq}"
+    # The key is named with either call: the tools that read it may be loaded later.
+    call = by_key or expand
+    return f", key {key}: {call}" if call else f" in row {seq}"
 
 
 def describe_left_out(text: str, seq: int, reader: Reader, *, is_error: bool) -> str:

@@ -41,6 +41,11 @@ def make_transcript(
         reader=tools.reader,
         plain_calls=not tools.names,
         text_turn_ids=frozenset(turn.id for turn in other_kinds),
+        sent_characters={
+            seq: characters
+            for turn in log_window.turns
+            for seq, characters in turn.sent_characters.items()
+        },
         cache=cache,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS, MAX_RESULT_CHARACTERS
@@ -72,12 +72,14 @@ class _Links(NamedTuple):
         own_call_ids: Those of the model that are sent as calls.
         results: The result of each call, by the call's id.
         answered_turn_ids: Turns with an answer, or a part of one.
+        cut_row_ids: Calls and results of which their turn was sent the start.
     """
 
     calls: dict[str, Row]
     own_call_ids: set[str]
     results: dict[str | None, Row]
     answered_turn_ids: set[str | None]
+    cut_row_ids: set[str | None]
 
     def is_nested(self, row: Row) -> bool:
         """Return whether a row belongs to a call within a call."""
@@ -97,9 +99,12 @@ class Transcript:
         policies: What is left out of the calls of each tool, by its qualified name.
         reader: The model as the reader of texts that name calls.
         max_result_characters: Maximum characters of a tool's result.
+        max_kept_characters: The same of a result whose tool says KEEP.
         max_text_characters: Maximum characters of any other row.
         plain_calls: Whether all own calls are text, for a model that is offered no tools.
         text_turn_ids: Turns whose calls are text, because another kind of provider answered.
+        sent_characters: Characters that their turn was sent of results that it was sent the start
+            of, by the number of the row: KEEP keeps as much.
         cache: Remembers rows that were formatted.
     """
 
@@ -108,9 +113,11 @@ class Transcript:
     policies: Mapping[str, ToolRetention]
     reader: Reader = NO_TOOLS_READER
     max_result_characters: int = MAX_RESULT_CHARACTERS
+    max_kept_characters: int = MAX_RESULT_CHARACTERS
     max_text_characters: int = MAX_CONTEXT_TEXT_CHARACTERS
     plain_calls: bool = False
     text_turn_ids: frozenset[str] = frozenset()
+    sent_characters: Mapping[int, int] = field(default_factory=dict)
     cache: RenderCache | None = None
 
     def render_rows(self, rows: Sequence[Row]) -> tuple[TranscriptEntry, ...]:
@@ -137,6 +144,7 @@ class Transcript:
                         parts.append(RowPart(row, None))
                     continue
                 is_kept = row.author_id != self.model_id or row.turn_id not in self.text_turn_ids
+                is_kept = is_kept and row.id not in links.cut_row_ids  # it may change yet
             if is_kept and row.id in known:
                 part = known[row.id]
             else:
@@ -155,7 +163,7 @@ class Transcript:
         return retention.for_action(_load_arguments(call).get(ACTION_ARGUMENT))
 
     def _link_rows(self, rows: Sequence[Row]) -> _Links:
-        links = _Links({}, set(), {}, set())
+        links = _Links({}, set(), {}, set(), set())
         model_id, text_turn_ids = self.model_id, self.text_turn_ids
         for row in rows:
             kind = row.kind
@@ -169,6 +177,8 @@ class Transcript:
                     links.own_call_ids.add(row.id)
             elif kind in RESULT_KINDS:
                 links.results[row.parent_row_id] = row
+                if row.seq in self.sent_characters:
+                    links.cut_row_ids.update((row.id, row.parent_row_id))
         return links
 
     def _find_cached(self) -> RenderedRows | None:
@@ -268,6 +278,9 @@ class Transcript:
 
     def _cut_result(self, row: Row, policy: RetentionPolicy) -> str:
         limit = min(policy.max_characters, self.max_result_characters)
+        if policy.mode == "KEEP":
+            sent = self.sent_characters.get(row.seq, policy.max_characters)
+            limit = min(sent, self.max_kept_characters)
         text = cut_text(row.content, limit, row.seq, self.reader)
         return add_changes(text, row.meta.get(CHANGES_KEY))
 
