@@ -20,6 +20,7 @@ _QUOTED: Final = {
     "'": re.compile(r"'((?:[^'\\]|\\.)*+)'", re.DOTALL),
     '"': re.compile(r'"((?:[^"\\]|\\.)*+)"', re.DOTALL),
 }
+_EQUALS: Final = re.compile(r"(?<!\S)=(?!\S)")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -153,10 +154,10 @@ def _assign_arguments(
     lists: dict[str, list[str]] = {}
     places: dict[str, tuple[int, int]] = {}
     parameters = list(verb.positional)
-    at = start
+    at, has_flags = start, True
     while (match := _WORD.search(line, at)) is not None:
         parameter = _take_next(verb, parameters, match[0])
-        if _is_flag(verb, match[0], parameter):
+        if has_flags and _is_flag(verb, match[0], parameter):
             flag, value, at = _read_flag(verb, line, Word(match[0], match.start(), match.end()))
             parameters = _parameters_after(verb, flag, parameters)
             if flag.many:
@@ -171,10 +172,9 @@ def _assign_arguments(
                 hint=f"Usage: {verb.usage}",
                 span=(match.start(), len(line.rstrip())),
             )
-        if parameter.arg.kind == "command" and match[0] == "--":
-            arguments[parameter.name] = line[match.start() :].rstrip()
-            places[parameter.name] = (match.start(), len(line))
-            break
+        if match[0] == "--" and not parameter.arg.rest and parameter is verb.positional[0]:
+            at, has_flags = match.end(), False  # as in a shell: what follows is no flag
+            continue
         if parameter.has_particle(match[0]) and parameter.name not in lists:
             at = match.end()
             if parameter.arg.rest:
@@ -184,17 +184,19 @@ def _assign_arguments(
                 break
             if _WORD.search(line, at) is not None:
                 continue
-        if parameter.arg.rest and not parameter.is_text:
+        if parameter.is_text or (parameter.arg.kind == "command" and match[0] == "--"):
+            _check_text_start(parameter, line, start, match.start())
+            text = line[match.start() :]
+            arguments[parameter.name] = text if parameter.is_text else text.rstrip()
+            places[parameter.name] = (match.start(), len(line))
+            break
+        if parameter.arg.rest:
             # A list of words to the end of the line, with flags anywhere among them.
             lists.setdefault(parameter.name, []).append(match[0])
             places.setdefault(parameter.name, (match.start(), match.end()))
             at = match.end()
             continue
         parameters.pop(0)
-        if parameter.arg.rest:
-            arguments[parameter.name] = line[match.start() :]
-            places[parameter.name] = (match.start(), len(line))
-            break
         word = _read_word(line, match)
         flag_word = word.text in parameter.arg.flag_words
         name, value = (word.text, True) if flag_word else (parameter.name, word.text)
@@ -203,6 +205,23 @@ def _assign_arguments(
     arguments |= {name: tuple(values) for name, values in repeated.items()}
     arguments |= {name: " ".join(words) for name, words in lists.items()}
     return arguments, places
+
+
+def _check_text_start(parameter: Parameter, line: str, start: int, at: int) -> None:
+    """Raise Invalid if `=` stands within a text that may begin after it.
+
+    The words before it may be a name with spaces, and nobody knows which was meant.
+    """
+    found = _EQUALS.search(line.partition("\n")[0], at)
+    if not parameter.is_text_after_equals or found is None:
+        return
+    name, text = line[start : found.start()].strip(), line[at:].partition("\n")[0]
+    raise Invalid(
+        "It is not clear where the text begins.",
+        hint=f"Put quotes around a name with spaces, {shorten_name(name)!r} = …, or = before the"
+        f" text: = {shorten_name(text)}",
+        span=(at, found.end()),
+    )
 
 
 def _parameters_after(verb: Verb, flag: Parameter, waiting: list[Parameter]) -> list[Parameter]:
