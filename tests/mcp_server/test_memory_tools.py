@@ -53,6 +53,14 @@ async def test_the_five_tools_have_exactly_these_names_and_arguments(
         assert "pattern" in await memory.refused("project_memory_search_by_regex", key="a")
 
 
+async def test_the_environment_has_its_name_of_messages(served: Served) -> None:
+    token = await served.newcomer("ann")
+    await served.do("ann", "/equip me sshwarma:get_env_info", "lobby")
+    async with served.client(token) as client:
+        result = await client.call_tool("get_env_info", {})
+        assert set(result.structured_content or {}) == {"os", "shell", "initialCwd"}
+
+
 async def test_the_family_of_a_room_comes_with_its_namespace(served: Served, token: str) -> None:
     async with served.client(token) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}

@@ -40,6 +40,7 @@ def draw_environment_info(result: EnvironmentInfo) -> Block:
     section="Looking",
     needs=Right.ENTER,
     tool="get_env_info",
+    mcp_tool="get_env_info",
     examples=("/env",),
 )
 async def show_environment(caller: Caller) -> EnvironmentInfo:
