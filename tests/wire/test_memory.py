@@ -203,8 +203,60 @@ def test_a_value_is_edited_in_the_line_editor(alice: Person, room: str) -> None:
     got = alice.run(f"mem session get note --room {room}", b"", "-T")
     assert got.raw == b"first\nlast draft line and more"
     screen.enter("/mem project edit fresh")
-    screen.wait_for("Editing fresh")
+    screen.wait_for("Editing fresh, which is new: Enter")
     screen.enter("from nothing")
     screen.wait_for('Stored "fresh" in project memory')
     alice.hang_up()
     assert alice.run("mem project delete fresh").status == 0
+
+
+@covers("mem session edit")
+def test_an_edit_never_replaces_what_another_stored_meanwhile(
+    alice: Person, bob: Person, room: str
+) -> None:
+    value = b"one\tline\r\nlast\r\n"
+    alice.run(f"mem session set note --room {room}", value, "-T")
+    screen = alice.sit()
+    screen.enter(f"/join {room}")
+    screen.wait_for_prompt(room)
+    screen.enter("/mem session edit note")
+    screen.wait_for("--base 1 --crlf --tabs = one␉line")
+    screen.enter("mine")
+    screen.wait_for('Changed "note" in session memory')
+    mine = alice.run(f"mem session get note --room {room}", b"", "-T").raw
+    assert mine == value + b"mine"
+    screen.enter("/mem session edit note")
+    screen.wait_for("--base 2 --crlf --tabs = ")
+    bob.does(f"join {room}", f"mem session set note = of bob --room {room}")
+    screen.enter(" too")
+    screen.wait_for(f'"note" was changed by {bob.name} since you opened it')
+    alice.hang_up()
+    got = alice.run(f"mem session get note --room {room}").out
+    assert got == "of bob"
+    for line in ("note --base 1 = again", "note --base 0 = again", "gone --base 4 = again"):
+        refused = alice.run(f"mem session edit {line} --room {room}")
+        assert refused.status == 1, line
+    assert alice.run(f"mem session edit note --base 3 = again --room {room}").status == 0
+    assert alice.run(f"mem session edit gone --base 0 = new --room {room}").status == 0
+    assert alice.run(f"mem session edit gone = any --room {room}").status == 0
+    assert alice.run(f"mem session get gone --room {room}").out == "any"
+
+
+@covers("mem project set")
+def test_a_name_with_spaces_is_never_cut_at_its_first_word(alice: Person, room: str) -> None:
+    refused = alice.run(f"mem session set a b = v --room {room}")
+    assert refused.status == 2
+    assert "It is not clear where the text begins" in refused.err
+    assert "'a b' = " in refused.err
+    for line, key, value in (
+        ("'a b' = v", "a b", "v"),
+        ("a = b = v", "a", "b = v"),
+        ("c x=1", "c", "x=1"),
+        ("-- -dash = v", "-dash", "v"),
+        ("-- --long = --v", "--long", "--v"),
+        ("d -- --v = 1", "d", "--v = 1"),
+    ):
+        stored = alice.run(f"mem session set --room {room} {line}".replace("'", '"'))
+        assert stored.status == 0, (line, stored.err)
+        got = alice.run(f'mem session get --room {room} -- "{key}"')
+        assert got.out == value, line

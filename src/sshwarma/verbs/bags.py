@@ -162,7 +162,7 @@ async def edit(caller: Caller, name: TextName) -> EditDraft:
     except NotFound:
         bag_id, _, _ = await _find_bag_of_name(caller, name)
         await _require_bag(caller, bag_id)
-        return make_edit_draft(caller, name, "", f"/put {name} = ")
+        return make_edit_draft(caller, name, "", f"/put {name} = ", is_new=True)
     if thing.kind != "data":
         raise Invalid(
             f"{thing.label} is {things.describe_kind(thing.kind)}; only data can be edited."

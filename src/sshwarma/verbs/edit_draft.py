@@ -21,16 +21,22 @@ _LOST_NAMES: Final = {"\t": "tabs", "\r": "line ends of Windows"}
 
 @dataclass(frozen=True, slots=True)
 class EditDraft:
-    """The text of a thing to edit. A terminal opens `line` in its line editor."""
+    """The text of a thing to edit. A terminal opens `line` in its line editor.
+
+    `is_new`: whether there is no such thing yet.
+    """
 
     terminal_only: ClassVar[bool] = True
 
     name: str
     text: str
     line: str
+    is_new: bool = False
 
 
-def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDraft:
+def make_edit_draft(
+    caller: Caller, name: str, text: str, start: str, *, is_new: bool = False
+) -> EditDraft:
     """Return a draft of a text; `start` is what its line has before the text.
 
     Raises:
@@ -51,7 +57,7 @@ def make_edit_draft(caller: Caller, name: str, text: str, start: str) -> EditDra
             " can be sent.",
             hint=f"From a shell: {quote_ssh_command(command)} < FILE",
         )
-    return EditDraft(name, text, line_text)
+    return EditDraft(name, text, line_text, is_new)
 
 
 @view(EditDraft)
@@ -61,6 +67,7 @@ def draw_edit_draft(result: EditDraft) -> Block:
         line(
             "Editing ",
             ("thing", result.name),
+            ", which is new" if result.is_new else "",
             ": Enter stores it, Alt-Enter starts a new line, Ctrl-C cancels.",
         )
     )

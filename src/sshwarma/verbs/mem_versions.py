@@ -1,4 +1,4 @@
-"""The verbs of `/mem` on earlier values, and those that edit a value."""
+"""The verbs of `/mem` on earlier values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from sshwarma.common.times import format_iso
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import Arg
-from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.file_views import format_size
 from sshwarma.verbs.mem import (
     Memory,
@@ -29,7 +28,6 @@ from sshwarma.verbs.mem import (
     write_value,
 )
 from sshwarma.verbs.rights import MEMORY_RIGHT
-from sshwarma.verbs.verb import quote_word
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_hint, view, view_for_reader
 from sshwarma.workspaces.text_diff import compare_contents
 from sshwarma.world import memory, memory_history
@@ -235,54 +233,6 @@ async def restore_session_value(
     """
     place = await find_memory(caller, of_project=False)
     return await _restore(caller, place, key, version)
-
-
-@mem.verb(
-    "project edit",
-    needs=Right.TALK,
-    also_needs=(MEMORY_RIGHT,),
-    tool=False,
-    ssh_only=True,
-    examples=("/mem project edit plan",),
-)
-async def edit_project_value(
-    caller: Caller, key: ProjectKey, *, project: ProjectName | None = None
-) -> EditDraft:
-    """Change a value of project memory in the line editor.
-
-    Args:
-        key: the key; a new one starts empty.
-        project: path of another project (default: the project of this room).
-    """
-    place = await find_memory(caller, project, writes=True)
-    flag = "" if project is None else f" --project {quote_word(project)}"
-    return await _edit(caller, place, key, f"/mem project set {quote_word(key)}{flag} = ")
-
-
-@mem.verb(
-    "session edit",
-    needs=Right.TALK,
-    also_needs=(MEMORY_RIGHT,),
-    tool=False,
-    ssh_only=True,
-    examples=("/mem session edit draft",),
-)
-async def edit_session_value(caller: Caller, key: SessionKey) -> EditDraft:
-    """Change a value of session memory in the line editor.
-
-    Args:
-        key: the key; a new one starts empty.
-    """
-    place = await find_memory(caller, of_project=False)
-    return await _edit(caller, place, key, f"/mem session set {quote_word(key)} = ")
-
-
-async def _edit(caller: Caller, place: Memory, key: str, start: str) -> EditDraft:
-    memory.check_key(key)
-    value = await read_memory(
-        caller, place, lambda conn, scope: memory.find_value(conn, scope, key)
-    )
-    return make_edit_draft(caller, key, (value.content or "") if value else "", start)
 
 
 async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:

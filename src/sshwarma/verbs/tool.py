@@ -203,7 +203,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
         thing = await find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
-        return make_edit_draft(caller, name, "", f"/tool new {name} = ")
+        return make_edit_draft(caller, name, "", f"/tool new {name} = ", is_new=True)
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} is not a Lua tool.",

@@ -1,0 +1,189 @@
+"""The verbs of `/mem` that change a value in the line editor.
+
+Such a line names the version that the editor was opened with, so that nobody overwrites what
+another has stored meanwhile.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import MAX_EXACT_INTEGER
+from sshwarma.verbs.arguments import Arg, Flag, TextAfterEquals
+from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
+from sshwarma.verbs.mem import (
+    Memory,
+    ProjectKey,
+    ProjectName,
+    SessionKey,
+    change_memory,
+    check_size,
+    describe_stored,
+    find_memory,
+    mem,
+    read_memory,
+    write_value,
+)
+from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT
+from sshwarma.verbs.verb import quote_word
+from sshwarma.verbs.views import Confirmation
+from sshwarma.world import memory, memory_history
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict
+from sshwarma.world.memory import WriteOutcome
+from sshwarma.world.reader import next_call
+from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
+
+BaseVersion: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]
+
+
+@mem.verb(
+    "project edit",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT, NEW_PROJECT_RIGHT),
+    tool=False,
+    ssh_only=True,
+    takes_exact_text=True,
+    examples=("/mem project edit plan", "/mem project edit plan --base 3 = Ship on Monday."),
+)
+async def edit_project_value(
+    caller: Caller,
+    key: ProjectKey,
+    text: TextAfterEquals | None = None,
+    *,
+    project: ProjectName | None = None,
+    base: BaseVersion | None = None,
+    tabs: Flag = False,
+    crlf: Flag = False,
+) -> EditDraft | Confirmation:
+    """Change a value of project memory in the line editor.
+
+    A tab is ␉ there. If somebody else changes the value meanwhile, nothing is stored.
+
+    Args:
+        key: the key; a new one starts empty.
+        text: the new value; without it, the editor opens.
+        project: path of another project (default: the project of this room).
+        base: the version that the text was made from; 0 if there was no value.
+        tabs: whether ␉ stands for a tab.
+        crlf: whether lines end as on Windows.
+    """
+    place = await find_memory(caller, project, writes=True)
+    if place.is_new_project:
+        await NEW_PROJECT_RIGHT.require(caller)
+    flag = "" if project is None else f" --project {quote_word(project)}"
+    if text is None:
+        return await _open(caller, place, key, f"/mem project edit {quote_word(key)}{flag}")
+    return await _store(caller, place, key, _restore_signs(text, tabs=tabs, crlf=crlf), base)
+
+
+@mem.verb(
+    "session edit",
+    needs=Right.TALK,
+    also_needs=(MEMORY_RIGHT,),
+    tool=False,
+    ssh_only=True,
+    takes_exact_text=True,
+    examples=("/mem session edit draft", "/mem session edit draft --base 3 = Dear all,"),
+)
+async def edit_session_value(
+    caller: Caller,
+    key: SessionKey,
+    text: TextAfterEquals | None = None,
+    *,
+    base: BaseVersion | None = None,
+    tabs: Flag = False,
+    crlf: Flag = False,
+) -> EditDraft | Confirmation:
+    """Change a value of session memory in the line editor.
+
+    A tab is ␉ there. If somebody else changes the value meanwhile, nothing is stored.
+
+    Args:
+        key: the key; a new one starts empty.
+        text: the new value; without it, the editor opens.
+        base: the version that the text was made from; 0 if there was no value.
+        tabs: whether ␉ stands for a tab.
+        crlf: whether lines end as on Windows.
+    """
+    place = await find_memory(caller, of_project=False)
+    if text is None:
+        return await _open(caller, place, key, f"/mem session edit {quote_word(key)}")
+    return await _store(caller, place, key, _restore_signs(text, tabs=tabs, crlf=crlf), base)
+
+
+async def _open(caller: Caller, place: Memory, key: str, start: str) -> EditDraft:
+    """Return the draft of a value, whose line names its version."""
+    memory.check_key(key)
+
+    def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int]:
+        value = memory.find_value(conn, scope_id, key)
+        return value, _read_version(conn, scope_id, value)
+
+    value, version = await read_memory(caller, place, read)
+    text, flags = (value.content or "") if value is not None else "", f" --base {version}"
+    if "\r\n" in text and text.count("\r\n") == text.count("\n") == text.count("\r"):
+        text, flags = text.replace("\r\n", "\n"), f"{flags} --crlf"
+    if "\t" in text and TAB_SIGN not in text:
+        text, flags = text.replace("\t", TAB_SIGN), f"{flags} --tabs"
+    return make_edit_draft(caller, key, text, f"{start}{flags} = ", is_new=value is None)
+
+
+def _restore_signs(text: str, *, tabs: bool, crlf: bool) -> str:
+    """Return a text with the characters that the editor cannot keep."""
+    if tabs:
+        text = text.replace(TAB_SIGN, "\t")
+    return text.replace("\n", "\r\n") if crlf else text
+
+
+async def _store(
+    caller: Caller, place: Memory, key: str, text: str, base: int | None
+) -> Confirmation:
+    """Store a value that was made from a version; None for any.
+
+    Raises:
+        Conflict: if the value has another version now.
+    """
+    memory.check_key(key)
+    check_size(caller, text)
+
+    def work(tx: Change, scope_id: str) -> WriteOutcome:
+        value = memory.find_value(tx.conn, scope_id, key)
+        version = _read_version(tx.conn, scope_id, value)
+        if base is not None and version != base and (value is None or value.content != text):
+            raise _changed_error(caller, place, key, base, value)
+        return write_value(tx, place, scope_id, key, text, caller)
+
+    notice = f'set the key "{key}" of {place.label}'
+    outcome = await change_memory(caller, place, work, notice, size=len(text.encode()))
+    return Confirmation(describe_stored(outcome, key, text, place.label))
+
+
+def _read_version(conn: Connection, scope_id: str | None, value: Thing | None) -> int:
+    """Return the number of the present value; 0 if the key is missing."""
+    if value is None or scope_id is None:
+        return 0
+    return memory_history.read_newest_version(conn, scope_id, value.name) + 1
+
+
+def _changed_error(
+    caller: Caller, place: Memory, key: str, base: int, value: Thing | None
+) -> Conflict:
+    """Return the refusal of a text made from a version that others have replaced."""
+    hint = "The line is in your history: without --base it replaces what is there now"
+    if value is None:
+        return Conflict(f'"{key}" was deleted since you opened it.', hint=f"{hint}.")
+    author_id = memory.get_author_id(value)
+    who = caller.world.agents.name_of(author_id) if author_id else "somebody"
+    done = "changed" if base else "set"
+    named = {"project": place.given} if place.given else {}
+    verb = f"mem {'session' if place.project is None else 'project'} get"
+    return Conflict(
+        f'"{key}" was {done} by {who} since you opened it; nothing was stored.',
+        hint=next_call(f"{{}} shows the value. {hint}.", verb, key=key, **named),
+    )
