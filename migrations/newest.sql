@@ -550,7 +550,9 @@ CREATE TABLE memory_versions (
 	CONSTRAINT fk_memory_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
 );
 
-INSERT INTO "alembic_version" VALUES('0020');
+CREATE INDEX ix_memory_versions_size ON memory_versions (scope_id, "key", version, size);
+
+INSERT INTO "alembic_version" VALUES('0021');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

@@ -1,10 +1,8 @@
 """Checks a call's arguments against the JSON Schema of its tool.
 
 Arguments are parsed from words, coerced, and checked, in a bounded number of steps
-(`tools/schema_check.py`). A schema is untrusted, so it is first simplified: references within it
-are inlined, up to a depth; external references are never followed; keywords of unbounded cost
-(counting matching branches) are dropped; patterns are matched in bounds (`tools/patterns.py`). The
-simplified schema accepts a superset of the original; the provider may still reject.
+(`tools/schema_check.py`). A schema is untrusted, so it is first simplified
+(`tools/bounded_schema.py`); patterns are matched in bounds (`tools/patterns.py`).
 """
 
 from __future__ import annotations
@@ -26,28 +24,18 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.tools.argument_names import use_own_names
-from sshwarma.tools.json_pointers import find_part
+from sshwarma.tools.bounded_schema import TYPE_DESCRIPTIONS, bound_schema
 from sshwarma.tools.patterns import PatternMatcher
 from sshwarma.tools.schema_check import SchemaChecker, SchemaProblem, TooManyChecks
 from sshwarma.world.errors import Invalid, too_long_error
 from sshwarma.world.reader import PERSON, Reader
 from sshwarma.world.things import Thing
 
-MAX_SCHEMA_NODES: Final = 4_000
-"""Nodes of a schema that are checked; the rest accepts everything."""
-
-MAX_SCHEMA_DEPTH: Final = 40
-"""Maximum levels of nested nodes and references that are checked."""
-
 MAX_LISTED_ARGUMENTS: Final = 20
 """Arguments that the refusal of a call lists."""
 
 ANY_OBJECT_SCHEMA: Final[dict[str, Any]] = {"type": "object"}
 
-_NUMERIC_KEYWORDS: Final = (
-    "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties",
-)  # fmt: skip
 _JSON_VALUE: Final = re.compile(r"(?:^|\s)[^\s=\"']+=(?=[\[{])")
 """The name of an argument before a list or an object."""
 
@@ -57,15 +45,6 @@ _OBJECT_HINT: Final = (
     'A JSON object stands alone, in single quotes or in none: {"prompt": "jazz drums", "bars": 4}'
 )
 
-_TYPE_DESCRIPTIONS: Final = {
-    "string": "text",
-    "integer": "a whole number",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
 _WORDS_PATTERN: Final = re.compile(r"\^\(((?:[\w-]+|@\.\+)(?:\|(?:[\w-]+|@\.\+))*)\)\$")
 """Patterns of words and of `@agent`: `^(room|me|@.+)$`."""
 
@@ -101,8 +80,7 @@ def check_arguments(
         raise Invalid(f"The arguments cannot be written as JSON: {error}.") from error
     if size > MAX_ARGUMENTS_BYTES:
         raise too_long_error("arguments", size, MAX_ARGUMENTS_BYTES, "bytes of JSON")
-    plain = _BoundedSchema(get_input_schema(tool))
-    schema, arguments = plain.schema, use_own_names(tool, arguments)
+    schema, arguments = bound_schema(get_input_schema(tool)), use_own_names(tool, arguments)
     values = {name: _coerce_value(schema, name, value) for name, value in arguments.items()}
     checker = SchemaChecker(PatternMatcher().matches, MAX_ARGUMENT_CHECKS, MAX_NAMED_PROBLEMS + 1)
     try:
@@ -156,7 +134,7 @@ def parse_arguments(tool: Thing, text: str) -> dict[str, Any]:
             hint = "" if given is text else _OBJECT_HINT
             raise Invalid(f"The arguments are not valid JSON: {reason}.", hint=hint) from error
         return dict(data)
-    schema = _BoundedSchema(get_input_schema(tool)).schema
+    schema = bound_schema(get_input_schema(tool))
     arguments: dict[str, Any] = {}
     for word in _split_values(text):
         name, equals, value = word.partition("=")
@@ -257,68 +235,6 @@ def _argument_names(schema: dict[str, Any], label: str, reader: Reader) -> list[
     return [name if name in required else f"{name}?" for name in names]
 
 
-class _BoundedSchema:
-    """A schema of bounded cost: without references, of monotone keywords only."""
-
-    def __init__(self, whole: dict[str, Any]) -> None:
-        self._root_schema = whole
-        self._nodes_left = MAX_SCHEMA_NODES
-        schema = self._simplify_node(whole, 0)
-        self.schema: dict[str, Any] = schema if isinstance(schema, dict) else {}
-
-    def _simplify_node(self, node: Any, depth: int) -> dict[str, Any] | bool:
-        self._nodes_left -= 1
-        if isinstance(node, bool):
-            return node
-        if not isinstance(node, dict) or self._nodes_left < 0 or depth > MAX_SCHEMA_DEPTH:
-            return {}
-        schema = {key: value for key, value in node.items() if _is_kept_keyword(key, value)}
-        if isinstance(node.get("properties"), dict):
-            schema["properties"] = {
-                name: self._simplify_node(subschema, depth + 1)
-                for name, subschema in node["properties"].items()
-            }
-        for key, keyword in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
-            if isinstance(node.get(key), list) and node[key]:
-                options = [self._simplify_node(subschema, depth + 1) for subschema in node[key]]
-                if keyword in schema:
-                    schema.setdefault("allOf", []).append({keyword: options})
-                else:
-                    schema[keyword] = options
-        if isinstance(node.get("items"), dict | bool) and "prefixItems" not in node:
-            schema["items"] = self._simplify_node(node["items"], depth + 1)
-        additional_schema = node.get("additionalProperties")
-        if isinstance(additional_schema, dict | bool) and "patternProperties" not in node:
-            schema["additionalProperties"] = self._simplify_node(
-                node["additionalProperties"], depth + 1
-            )
-        if "$ref" in node:
-            target = self._simplify_node(find_part(self._root_schema, node["$ref"]), depth + 1)
-            schema.setdefault("allOf", []).append(target)
-        return schema
-
-
-def _is_kept_keyword(key: str, value: Any) -> bool:
-    match key:
-        case "type":
-            kinds = value if isinstance(value, list) else [value]
-            # A valid list names each type once; a longer one costs time at each value.
-            return 0 < len(kinds) <= len(_TYPE_DESCRIPTIONS) and all(
-                isinstance(kind, str) and kind in _TYPE_DESCRIPTIONS for kind in kinds
-            )
-        case "enum":
-            return isinstance(value, list)
-        case "const":
-            return True
-        case "required":
-            return isinstance(value, list) and all(isinstance(name, str) for name in value)
-        case "pattern":
-            return isinstance(value, str)
-        case key if key in _NUMERIC_KEYWORDS:
-            return isinstance(value, int | float) and not isinstance(value, bool)
-    return False
-
-
 def _describe_problem(problem: SchemaProblem, given: str, whole: dict[str, Any]) -> Iterator[str]:
     """Return the problem, beginning with the name of the argument.
 
@@ -373,7 +289,7 @@ def _describe_pattern(pattern: str) -> str:
 
 
 def _describe_types(kinds: Any) -> str:
-    names = list(dict.fromkeys(_TYPE_DESCRIPTIONS.get(kind, str(kind)) for kind in _as_list(kinds)))
+    names = list(dict.fromkeys(TYPE_DESCRIPTIONS.get(kind, str(kind)) for kind in _as_list(kinds)))
     return " or ".join(names)
 
 

@@ -119,6 +119,8 @@ class Memory:
         known = projects.find_project(tx.conn, self.project.path)
         if known is not None and not self.project.is_default:
             check_member(caller, self.project, read_members(tx.conn, known.id), Right.TALK)
+        if known is not None:
+            return known.id
         # Who names a project that does not exist yet owns it.
         owner_id = None if self.project.is_default else caller.person_id or caller.agent.id
         return projects.get_or_create_project(

@@ -37,6 +37,8 @@ def parse_media_type(declared: str | None) -> str:
 
 def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[Attachment]) -> None:
     """Store the attachments of a call; drop the room's oldest ones over the limit."""
+    if not given:
+        return
     for number, attachment in enumerate(given[:MAX_CALL_ATTACHMENTS], 1):
         tx.conn.execute(
             insert(attachments).values(

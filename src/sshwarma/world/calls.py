@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, case, insert, select, update
+from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.common.times import format_iso
@@ -28,6 +28,23 @@ CHANGES_KEY: Final = "changes"
 
 RECORDED_STEP: Final = "call recorded"
 """The last step of a call whose steps are recorded."""
+
+
+# Built once: to build them takes longer than to run them.
+_INSERT: Final = insert(tool_calls)
+_END: Final = (
+    update(tool_calls)
+    .where(tool_calls.c.id == bindparam("call_id"))
+    .values({name: bindparam(f"new_{name}") for name in ("status", "result", "error")})
+    .values(
+        # One that still waits has run no time.
+        started_at=case(
+            (tool_calls.c.status == "pending", bindparam("now")), else_=tool_calls.c.started_at
+        ),
+        finished_at=bindparam("now"),
+        render_plan=bindparam("new_plan"),
+    )
+)
 
 
 def record_call_start(  # noqa: PLR0913 - one keyword for each fact
@@ -63,15 +80,16 @@ def record_call_start(  # noqa: PLR0913 - one keyword for each fact
         tags=(f"tool:{tool}",),
     )
     tx.conn.execute(
-        insert(tool_calls).values(
-            id=row.id,
-            room_id=room_id,
-            row_id=parent_row_id,
-            tool_id=tool,
-            args=text,
-            status="running",
-            started_at=format_iso(tx.now),
-        )
+        _INSERT,
+        {
+            "id": row.id,
+            "room_id": room_id,
+            "row_id": parent_row_id,
+            "tool_id": tool,
+            "args": text,
+            "status": "running",
+            "started_at": format_iso(tx.now),
+        },
     )
     return row
 
@@ -170,16 +188,17 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     ran, in which it waited. `changes`: what it changed of the files, in words.
     """
     succeeded = ending == "result"
+    shown = text if structured is None else structured
     tx.conn.execute(
-        update(tool_calls)
-        .where(tool_calls.c.id == call.id)
-        .values(
-            status="success" if succeeded else "error",
-            result=json.dumps(text if structured is None else structured, ensure_ascii=False),
-            error=None if succeeded else text,
-            **_end_times(tx),
-            render_plan=None if render_plan is None else json.dumps(render_plan),
-        )
+        _END,
+        {
+            "call_id": call.id,
+            "new_status": "success" if succeeded else "error",
+            "new_result": json.dumps(shown, ensure_ascii=False),
+            "new_error": None if succeeded else text,
+            "new_plan": None if render_plan is None else json.dumps(render_plan),
+            "now": format_iso(tx.now),
+        },
     )
     attachments.store_attachments(tx, call.room_id, call.id, kept)
     entries = [

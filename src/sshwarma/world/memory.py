@@ -182,8 +182,7 @@ def write_value(
         return "unchanged"
     else:
         memory_history.keep_old_value(tx, known, replaced_by=author_id)
-        metadata = _describe_value(value, author_id)
-        things.update_thing(tx, known.id, structural=False, content=value, metadata=metadata)
+        things.replace_text(tx, known, value, _describe_value(value, author_id))
     tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "set", author_id))
     return "new" if known is None else "changed"
 

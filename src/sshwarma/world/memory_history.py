@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from sshwarma.common.limits import MAX_KEPT_VALUE_BYTES, MAX_KEPT_VALUES
 from sshwarma.world.schema import memory_versions
@@ -35,40 +36,52 @@ class OldValue:
     is_deleted: bool
 
 
+# Built once: to build them takes longer than to run them, and each value that is set needs them.
+_OF_KEY: Final = (
+    memory_versions.c.scope_id == bindparam("of_scope"),
+    memory_versions.c.key == bindparam("of_key"),
+)
+_KEPT_SIZES: Final = (
+    select(memory_versions.c.version, memory_versions.c.size)
+    .where(*_OF_KEY)
+    .order_by(memory_versions.c.version.desc())
+)
+_INSERT: Final = insert(memory_versions)
+_DELETE_OLDER: Final = delete(memory_versions).where(
+    *_OF_KEY, memory_versions.c.version < bindparam("first")
+)
+
+
 def keep_old_value(tx: Change, value: Thing, *, replaced_by: str, is_deleted: bool = False) -> None:
     """Keep a value that is about to be replaced or deleted; forget the oldest ones."""
-    place = _place_of(value)
     content = value.content or ""
-    newest = tx.conn.execute(select(func.max(memory_versions.c.version)).where(*place)).scalar()
-    version = (newest or 0) + 1
+    place = {"of_scope": value.parent_id, "of_key": value.name}
+    known = tx.conn.execute(_KEPT_SIZES, place).all()
+    version = (known[0].version if known else 0) + 1
     author_id = value.metadata.get("author_id")
+    size = len(content.encode())
     tx.conn.execute(
-        insert(memory_versions).values(
-            scope_id=value.parent_id,
-            key=value.name,
-            version=version,
-            content=content,
-            size=len(content.encode()),
-            author_id=author_id if isinstance(author_id, str) else value.created_by,
-            set_at=value.updated_at,
-            replaced_by=replaced_by,
-            replaced_at=tx.now,
-            is_deleted=int(is_deleted),
-        )
+        _INSERT,
+        {
+            "scope_id": value.parent_id,
+            "key": value.name,
+            "version": version,
+            "content": content,
+            "size": size,
+            "author_id": author_id if isinstance(author_id, str) else value.created_by,
+            "set_at": value.updated_at,
+            "replaced_by": replaced_by,
+            "replaced_at": tx.now,
+            "is_deleted": int(is_deleted),
+        },
     )
-    sizes = tx.conn.execute(
-        select(memory_versions.c.version, memory_versions.c.size)
-        .where(*place)
-        .order_by(memory_versions.c.version.desc())
-    ).all()
-    total, oldest = 0, version
-    for kept, (number, size) in enumerate(sizes):
-        total += size
-        if kept >= MAX_KEPT_VALUES or (total > MAX_KEPT_VALUE_BYTES and number != version):
+    total, oldest = size, version
+    for kept, old in enumerate(known, 1):
+        total += old.size
+        if kept >= MAX_KEPT_VALUES or total > MAX_KEPT_VALUE_BYTES:
+            tx.conn.execute(_DELETE_OLDER, {**place, "first": oldest})
             break
-        oldest = number
-    if len(sizes) > version - oldest + 1:
-        tx.conn.execute(delete(memory_versions).where(*place, memory_versions.c.version < oldest))
+        oldest = old.version
 
 
 def read_newest_version(conn: Connection, scope_id: str, key: str) -> int:
@@ -101,7 +114,3 @@ def read_old_text(conn: Connection, scope_id: str, key: str, version: int) -> st
         memory_versions.c.version == version,
     )
     return conn.execute(query).scalar()
-
-
-def _place_of(value: Thing) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    return memory_versions.c.scope_id == value.parent_id, memory_versions.c.key == value.name

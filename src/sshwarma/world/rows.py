@@ -34,6 +34,8 @@ _INSERT_ROW: Final = str(
     rows.insert().values(dict.fromkeys(_COLUMNS)).compile(dialect=sqlite.dialect())
 )
 
+_INSERT_TAG: Final = row_tags.insert()
+
 
 def append_row(  # noqa: PLR0913 - one keyword for each column
     tx: Change,
@@ -77,7 +79,7 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
         ),
     )  # fmt: skip
     for tag in tags:
-        tx.conn.execute(row_tags.insert().values(row_id=row.id, tag=tag))
+        tx.conn.execute(_INSERT_TAG, {"row_id": row.id, "tag": tag})
     tx.publish_on_commit(RowAppended(row, audience, origin))
     return row
 

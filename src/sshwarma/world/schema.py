@@ -322,6 +322,8 @@ memory_versions = Table(
     Column("replaced_at", Millis, nullable=False),
     Column("is_deleted", Integer, nullable=False, server_default="0"),  # not replaced
     PrimaryKeyConstraint("scope_id", "key", "version"),
+    # A size is behind a text of up to a megabyte, which a row is read through.
+    Index("ix_memory_versions_size", "scope_id", "key", "version", "size"),
 )
 
 tool_overrides = Table(
