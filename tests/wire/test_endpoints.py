@@ -98,6 +98,7 @@ def test_memory_and_the_server_are_read(world: Server, alice: Person, room: str)
     assert (value["key"], value["value"], value["found"]) == (
         f"plan-of-{room}", "<b>Friday</b>\n", True,
     )  # fmt: skip
+    assert api.ask("get_env_info").headers["x-content-type-options"] == "nosniff"
     missing = api.get("get_project_memory_value", key="none")
     assert (missing["key"], missing["value"], missing["found"]) == ("none", "", False)
     assert api.get("get_session_memory_keys")["keys"] == ["draft"]

@@ -168,7 +168,7 @@ class HttpApi:
         result = await self._call(request, run, is_read_verb(verb), verb if is_file else None)
         if not isinstance(result, FileDownload):
             return await self._show(result)
-        headers = {"ETag": f'"{result.sha256}"', "X-Content-Type-Options": "nosniff"}
+        headers = {"ETag": f'"{result.sha256}"'}
         if result.variables:
             headers["X-Sshwarma-Variables"] = ", ".join(result.variables)
         return FileResponse(

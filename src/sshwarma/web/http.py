@@ -137,6 +137,7 @@ class HttpServer:
             lifespan="off",
             ws="none",
             server_header=False,
+            headers=[("X-Content-Type-Options", "nosniff")],
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
         )
         self._server = _EmbeddedServer(config)

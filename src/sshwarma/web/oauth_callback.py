@@ -22,7 +22,6 @@ RESPONSE_HEADERS: Final = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 """Headers that keep the callback URL, which holds an authorization code, from third parties."""
 
