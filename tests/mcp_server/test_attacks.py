@@ -313,7 +313,7 @@ async def test_chat_line_rate_is_limited(newborn: Path, tmp_path: Path) -> None:
         async with served.client(token) as client:
             said = [await client.call_tool("say", {"text": f"line {n}"}) for n in range(5)]
             assert [one.is_error for one in said] == [False] * 3 + [True] * 2
-            assert "At most 3 lines in 10 seconds" in words(said[-1])
+            assert "At most 3 calls that change something in 10 seconds" in words(said[-1])
             assert not (await client.call_tool("look", {})).is_error
 
 

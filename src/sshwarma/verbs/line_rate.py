@@ -50,8 +50,10 @@ class LineRateLimiter:
     def __len__(self) -> int:
         return len(self._window)
 
-    def check(self, agent_id: str, after: str = "") -> None:
-        """Count one line. `after` replaces what the refusal says to do after the wait.
+    def check(self, agent_id: str, after: str = "", unit: str = "") -> None:
+        """Count one line.
+
+        `after` replaces what the refusal says to do after the wait, and `unit` what it counts.
 
         Raises:
             RateLimited: if the agent has sent too many; the line is not counted.
@@ -60,8 +62,8 @@ class LineRateLimiter:
         if wait > 0:
             count_refusal(self._counted_as)
             raise RateLimited(
-                f"At most {self._window.limit} {self._unit} in {RATE_WINDOW_SECONDS:.0f} seconds"
-                " are accepted.",
+                f"At most {self._window.limit} {unit or self._unit} in"
+                f" {RATE_WINDOW_SECONDS:.0f} seconds are accepted.",
                 retry_after_seconds=wait,
                 hint=f"Wait {math.ceil(wait)} s; {after or self._after}.",
             )

@@ -117,19 +117,30 @@ class ToolMethods:
             name = (params.arguments or {}).get("name")
         return isinstance(name, str) and self._tool_lists.is_changing_verb(name)
 
+    def _count_change(self, caller: Caller) -> None:
+        """Count a call that changes something, as a line that is typed.
+
+        Raises:
+            RateLimited: if there were too many.
+        """
+        unit = "calls that change something"
+        self._line_rate.check(caller.agent.id, "call it again", unit)
+
     async def _call(self, caller: Caller, name: str, call: BuiltinCall) -> ToolResult:
         builtin = self._builtin_tools.get(name)
         if builtin is not None:
             self._check_scope(caller, builtin.scope)
             if builtin.scope is not TokenScope.READ:
-                self._line_rate.check(caller.agent.id)
+                self._line_rate.check(
+                    caller.agent.id, "call it again", "calls that change something"
+                )
             return await builtin.run(call)
         item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(
             caller, TokenScope.ACT if item is None else self._tool_lists.scope_of(item)
         )
         if item is None or self._tool_lists.changes(item):
-            self._line_rate.check(caller.agent.id)
+            self._count_change(caller)
         outcome = await self._tools.call(caller, name, call.arguments)
         return ToolResult(
             add_changes(outcome.text, outcome.changes),
