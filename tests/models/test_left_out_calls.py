@@ -22,14 +22,17 @@ from pydantic_ai.messages import (
 from sshwarma.models.backend import StepRequest
 from sshwarma.models.messages import ResponseCache, build_messages
 from sshwarma.models.step_requests import to_message
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.wrap_preview import describe_preview, draw_compacted_preview
 from sshwarma.world import reader as world_reader
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.leave_out import ToolRetention, parse_policy, read_declared
-from sshwarma.world.reader import Reader, VerbNames
+from sshwarma.world.reader import PERSON, Reader, VerbNames
 from sshwarma.world.row import Row
 from sshwarma.wrap import cut_marks
 from sshwarma.wrap.compact import compact_log
 from sshwarma.wrap.layers import ContextMessage
+from sshwarma.wrap.log_preview import preview_log
 from sshwarma.wrap.render_cache import RenderCache
 from sshwarma.wrap.transcript import Transcript
 
@@ -212,6 +215,19 @@ def test_action_of_a_call_decides_its_policy() -> None:
         assert "get… (12 more characters of 15 in row 2)" in text
         assert "putputputputput" in text
         assert "drop" not in text
+
+
+def test_preview_of_a_call_of_the_model_shows_what_stays_of_its_result() -> None:
+    calls = [("t:para", "tool.result", "y" * 1_234), ("t:omit", "tool.result", "z")]
+    rows = make_log([([("", calls)], "Done.", True, True)])
+    preview = preview_log(rows, Transcript("m", AGENTS, POLICIES), 100_000)
+    _, first, second, _ = preview.rows
+    assert (first.outcome, first.text) == ("size only", "t__para {}")
+    assert first.result == "(1,234 characters left out in row 4)"
+    assert (second.outcome, second.text, second.result) == ("left out", "", "")
+    drawn = draw_compacted_preview(describe_preview("m", preview, AGENTS), PERSON)
+    shown = render_plain(drawn)
+    assert "t__para {} → (1,234 characters left out in row 4)" in shown
 
 
 def test_mark_of_a_cut_names_only_calls_that_the_model_is_offered() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
@@ -14,6 +14,9 @@ from sshwarma.verbs.views import cut_to_line, draw_columns, view_for_reader
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.reader import Reader
 from sshwarma.wrap.log_preview import LogPreview, RowOutcome
+
+MAX_SHOWN_CALL_CHARACTERS: Final = 40
+"""Characters of a call before its result."""
 
 LogTokens: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
 """Tokens of a log."""
@@ -28,7 +31,8 @@ class CompactedRow:
         policy: of a call or a result, what its tool keeps, such as `SHORT 500`; else "".
         outcome: `kept`, `shortened`, `size only`, `left out` or `summarized`.
         tokens_before: those of the row if its tool kept all.
-        text: what the model would be sent of it.
+        text: what the model would be sent of it; "" if it is summarized or left out.
+        result: of a call of the model itself, what it would be sent of the result.
     """
 
     row: int
@@ -40,6 +44,7 @@ class CompactedRow:
     tokens_before: int
     tokens_after: int
     text: str
+    result: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +84,23 @@ def describe_preview(model: str, preview: LogPreview, agents: AgentDirectory) ->
                 row.tokens_before,
                 row.tokens_after,
                 row.text,
+                row.result,
             )
             for row in preview.rows
         ),
         preview.summary,
         preview.note,
     )
+
+
+def _describe_sent(row: CompactedRow) -> str:
+    """Return a line of what is sent: of a call with a result, mostly the result."""
+    if not row.result:
+        return cut_to_line(row.text)
+    call = " ".join(row.text.split())
+    if len(call) > MAX_SHOWN_CALL_CHARACTERS:
+        call = f"{call[: MAX_SHOWN_CALL_CHARACTERS - 1]}…"
+    return cut_to_line(f"{call} → {' '.join(row.result.split())}")
 
 
 @view_for_reader(CompactedPreview)
@@ -102,7 +118,7 @@ def draw_compacted_preview(preview: CompactedPreview, reader: Reader) -> Block:
                 ("dim", row.policy or "-"),
                 f"{row.tokens_before} → {row.tokens_after}",
                 ("dim" if row.outcome == "kept" else "mark", row.outcome),
-                cut_to_line(row.text),
+                _describe_sent(row),
             )
             for row in preview.rows
         ),

@@ -57,10 +57,12 @@ class ContextCall:
 
     def describe(self) -> str:
         """Return the call and its result as two lines of text, for people."""
-        return (
-            f"  calls {self.name} {json.dumps(self.arguments, ensure_ascii=False)}\n"
-            f"  {'fails' if self.is_error else 'returns'}: {self.result}"
-        )
+        how = "fails" if self.is_error else "returns"
+        return f"  calls {self.describe_call()}\n  {how}: {self.result}"
+
+    def describe_call(self) -> str:
+        """Return the tool and the arguments, for people."""
+        return f"{self.name} {json.dumps(self.arguments, ensure_ascii=False)}"
 
 
 @dataclass(frozen=True, slots=True)

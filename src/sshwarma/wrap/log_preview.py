@@ -30,7 +30,8 @@ class PreviewedRow:
         tool: of a call or a result.
         policy: of a call or a result, what its tool keeps, such as `SHORT 500`.
         tokens_before: as the model would be sent it if its tool kept all.
-        text: what the model would be sent of it.
+        text: what the model would be sent of it; "" if it is summarized or left out.
+        result: of a call of the model, what it would be sent of the result.
     """
 
     seq: int
@@ -42,6 +43,7 @@ class PreviewedRow:
     tokens_before: int
     tokens_after: int
     text: str
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def _preview_row(
         before.tokens if before is not None else 0,
         sent.tokens if sent is not None else 0,
         _write(sent),
+        sent.result if isinstance(sent, ContextCall) else "",
     )
 
 
@@ -139,4 +142,4 @@ def _write(sent: ContextMessage | ContextCall | None) -> str:
         case ContextMessage():
             return sent.text
         case ContextCall():
-            return sent.describe()
+            return sent.describe_call()
