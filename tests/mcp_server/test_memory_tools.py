@@ -181,6 +181,7 @@ async def test_keys_differ_by_case_and_have_a_length(served: Served, token: str)
         for key in (longest + "k", "", "a\nb"):
             told = await memory.refused("project_memory_set_variable", key=key, value="1")
             assert "key" in told
+        assert told == "key: its character 2 is not printable (U+000A)."
         assert await memory.keys() == ["Foo", "foo", longest]
 
 

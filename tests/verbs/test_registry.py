@@ -358,6 +358,7 @@ FILES_OF_SEVERAL_VERBS = {
     "file_patch": {"file"},
     "file_search": {"file"},
     "file_versions": {"file"},
+    "mem_edit": {"mem"},
     "mem_project": {"mem"},
     "mem_project_members": {"mem"},
     "mem_session": {"mem"},

@@ -140,6 +140,13 @@ def test_key_in_the_mark_of_a_cut_reads_on_in_the_row(ann: Person, house: Server
     assert len(ann.run(f"mem session chars {mark[1]} 600 3000").out) == 2_400
     assert ann.run(f"mem session lines {mark[1]} 499 500").out == "first\nfirst\n"
     assert ann.json("mem session list")["keys"] == [], "nothing was copied"
+    for line in (f"delete {mark[1]}", f"copy {mark[1]} x --rename", f"set {mark[1]} = forged"):
+        refused = ann.run(f"mem session {line}")
+        assert refused.status == 2 and "name rows of the log" in refused.err, line
+    ann.does(f"mem session copy {mark[1]} mine", f"mem session concat {mark[1]} mine both")
+    assert len(ann.run("mem session get both").out) == 6_000
+    ann.does(f"mem project set kept --from {mark[1]}")
+    assert len(ann.run("mem project get kept").out) == 3_000
     assert ann.run(f"mem session chars {mark[1]}9").status == 1
     assert ann.run(f"mem session chars {mark[1]} --room lobby").status == 1
     forged = ann.run(f"mem session set {mark[1]} = mine")

@@ -77,7 +77,7 @@ def test_a_text_of_a_room_is_edited_line_by_line(alice: Person, bob: Person, roo
     done("mem session cut a 4 4")
     assert done("mem session get a") == "one\nnew\n2\nfour"
     done("mem session patch a", b"@@ -1,2 +1,2 @@\n one\n-new\n+old\n")
-    assert (done("mem session count a"), done("mem session length a")) == ("4", "14")
+    assert (done("mem session count a"), done("mem session length a")) == ("4\n", "14\n")
     assert "LF 3" in done("mem session eol a")
     done("mem session normalize a crlf")
     assert "CRLF 3" in done("mem session eol a")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
-from pydantic import Field
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_COMPLETIONS, MAX_EXACT_INTEGER
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import format_count
 from sshwarma.world import memory, projects
@@ -36,6 +33,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.projects import ProjectPath
 from sshwarma.world.store import Change
+from sshwarma.world.stubs import read_stub
 
 T = TypeVar("T")
 
@@ -213,12 +211,22 @@ async def read_text(caller: Caller, place: Memory, key: str) -> str:
         NotFound: if it is not there.
     """
     memory.check_key(key)
-    value = await read_memory(
-        caller, place, lambda conn, scope: memory.find_value(conn, scope, key)
-    )
-    if value is None:
+    return await read_memory(caller, place, lambda conn, scope: need_text(conn, place, scope, key))
+
+
+def need_text(conn: Connection, place: Memory, scope_id: str | None, key: str) -> str:
+    """Return the value of a key; of `stubs.42` in session memory, row 42 of the log.
+
+    Raises:
+        NotFound: if it is not there.
+    """
+    value = memory.find_value(conn, scope_id, key)
+    if value is not None:
+        return value.content or ""
+    text = read_stub(conn, place.room_id, key) if place.project is None else None
+    if text is None:
         raise place.missing_error(key)
-    return value.content or ""
+    return text
 
 
 async def change_memory(
@@ -293,6 +301,28 @@ def write_value(
     return memory.write_value(tx, scope_id, key, value, author_id=caller.agent.id, room_id=room_id)
 
 
+async def delete_key(caller: Caller, place: Memory, key: str) -> None:
+    """Delete a key.
+
+    Raises:
+        NotFound: if it is not there.
+        Invalid: if it names a row of the log.
+    """
+    memory.check_key(key)
+
+    def work(tx: Change, scope_id: str) -> None:
+        if not delete_value(tx, place, scope_id, key, caller):
+            raise place.missing_error(key)
+
+    await change_memory(caller, place, work, f'deleted the key "{key}" of {place.label}')
+
+
+def delete_value(tx: Change, place: Memory, scope_id: str, key: str, caller: Caller) -> bool:
+    """Delete a key in a change; return whether it was there."""
+    room_id = place.room_id if place.project is None else None
+    return memory.delete_value(tx, scope_id, key, author_id=caller.agent.id, room_id=room_id)
+
+
 async def edit_text(
     caller: Caller,
     place: Memory,
@@ -357,42 +387,3 @@ def require_one(caller: Caller, key: str, value: str | None, other: str | None) 
     typed = key.partition("=")
     hint = f"Put spaces around =: {typed[0]} = {typed[2]}" if typed[1] and value is None else ""
     raise Invalid(f"Give either a text after =, or a key with --from, {problem}.", hint=hint)
-
-
-async def complete_project_keys(request: CompletionRequest) -> list[Option]:
-    """List the keys of the project's memory that begin with what is typed."""
-    return await _complete_keys(request, of_project=True)
-
-
-async def complete_session_keys(request: CompletionRequest) -> list[Option]:
-    """List the keys of the room's memory that begin with what is typed."""
-    return await _complete_keys(request, of_project=False)
-
-
-async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> list[Option]:
-    caller = request.caller
-    given = request.given
-    at = given.index("--project") + 1 if of_project and "--project" in given else len(given)
-    project = given[at] if at < len(given) else None
-    try:
-        place = await find_memory(caller, project, of_project=of_project)
-    except WorldError:  # of a project that does not exist, or that it may not use
-        return []
-    page = await read_memory(
-        caller,
-        place,
-        lambda conn, scope: memory.list_keys(
-            conn, scope, prefix=request.typed, limit=MAX_COMPLETIONS
-        ),
-    )
-    return [(key, "") for key in page.keys]
-
-
-ProjectKey: TypeAlias = Annotated[str, Arg(complete=complete_project_keys)]
-SessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys)]
-NewSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="to")]
-"""A key of session memory that is written to."""
-
-FromSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="from")]
-ProjectName: TypeAlias = Annotated[str, Arg()]
-KeyCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]

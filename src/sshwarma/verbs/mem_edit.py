@@ -16,9 +16,6 @@ from sshwarma.verbs.arguments import Arg, Flag, TextAfterEquals
 from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
 from sshwarma.verbs.mem import (
     Memory,
-    ProjectKey,
-    ProjectName,
-    SessionKey,
     change_memory,
     check_size,
     describe_stored,
@@ -27,6 +24,7 @@ from sshwarma.verbs.mem import (
     read_memory,
     write_value,
 )
+from sshwarma.verbs.mem_keys import ProjectKey, ProjectName, SessionKey
 from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT
 from sshwarma.verbs.verb import quote_word
 from sshwarma.verbs.views import Confirmation

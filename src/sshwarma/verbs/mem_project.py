@@ -6,12 +6,7 @@ from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Flag, Text, TextAfterEquals
 from sshwarma.verbs.mem import (
     NAMESPACE,
-    FromSessionKey,
-    KeyCount,
-    NewSessionKey,
-    ProjectKey,
-    ProjectName,
-    change_memory,
+    delete_key,
     describe_stored,
     find_memory,
     mem,
@@ -20,6 +15,7 @@ from sshwarma.verbs.mem import (
     require_one,
     store_text,
 )
+from sshwarma.verbs.mem_keys import FromSessionKey, KeyCount, NewSessionKey, ProjectKey, ProjectName
 from sshwarma.verbs.mem_read import (
     copy_to_session,
     get_value,
@@ -33,7 +29,6 @@ from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world import memory
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
-from sshwarma.world.store import Change
 
 OVERVIEW_KEYS = 20
 """Keys of each memory that an overview shows."""
@@ -219,14 +214,8 @@ async def delete_project_key(
         project: path of another project than the room's.
     """
     place = await find_memory(caller, project, writes=True)
-    memory.check_key(key)
-
-    def work(tx: Change, scope_id: str) -> None:
-        if not memory.delete_value(tx, scope_id, key, author_id=caller.agent.id):
-            raise place.missing_error(key)
-
-    await change_memory(caller, place, work, f'deleted the key "{key}" of project memory')
-    return Confirmation(f'Deleted "{key}" from project memory.')
+    await delete_key(caller, place, key)
+    return Confirmation(f'Deleted "{key}" from {place.label}.')
 
 
 @mem.verb(
@@ -257,5 +246,4 @@ async def search_project_value(
         project: path of another project than the room's.
     """
     place = await find_memory(caller, project)
-    memory.check_key(key)
     return await search_value(caller, place, key, pattern)

@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName
-from sshwarma.verbs.mem import ProjectName, find_memory, mem, read_memory
+from sshwarma.verbs.mem import find_memory, mem, read_memory
+from sshwarma.verbs.mem_keys import ProjectName
 from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import memory, projects

@@ -5,18 +5,20 @@ from __future__ import annotations
 from sshwarma.verbs.arguments import Flag, Text, TextAfterEquals
 from sshwarma.verbs.mem import (
     NAMESPACE,
-    KeyCount,
-    SessionKey,
     change_memory,
     check_size,
+    delete_key,
+    delete_value,
     describe_stored,
     edit_text,
     find_memory,
     mem,
+    need_text,
     read_text,
     store_text,
     write_value,
 )
+from sshwarma.verbs.mem_keys import KeyCount, SessionKey
 from sshwarma.verbs.mem_read import get_value, list_keys, search_value
 from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryValue
 from sshwarma.verbs.rights import MEMORY_RIGHT
@@ -125,16 +127,8 @@ async def delete_session_key(caller: Caller, key: SessionKey) -> Confirmation:
         key: the key.
     """
     place = await find_memory(caller, of_project=False)
-    memory.check_key(key)
-
-    def work(tx: Change, scope_id: str) -> None:
-        if not memory.delete_value(
-            tx, scope_id, key, author_id=caller.agent.id, room_id=caller.room_id
-        ):
-            raise place.missing_error(key)
-
-    await change_memory(caller, place, work, f'deleted the key "{key}" of session memory')
-    return Confirmation(f'Deleted "{key}" from session memory.')
+    await delete_key(caller, place, key)
+    return Confirmation(f'Deleted "{key}" from {place.label}.')
 
 
 @mem.verb(
@@ -191,11 +185,7 @@ async def concat_session_values(
     check_size(caller, text)
 
     def work(tx: Change, scope_id: str) -> str:
-        parts = [memory.find_value(tx.conn, scope_id, key) for key in (key_a, key_b)]
-        for key, part in zip((key_a, key_b), parts, strict=True):
-            if part is None:
-                raise place.missing_error(key)
-        made = "".join(part.content or "" for part in parts if part is not None)
+        made = "".join(need_text(tx.conn, place, scope_id, key) for key in (key_a, key_b))
         check_size(caller, made)
         write_value(tx, place, scope_id, dest_key, made, caller)
         return made
@@ -227,7 +217,7 @@ async def copy_session_value(
     """Copy or rename a key of session memory.
 
     Args:
-        source_key: the key to copy.
+        source_key: the key to copy; a row of the log, such as stubs.42, is not renamed.
         dest_key: the new key.
         rename: delete the old key.
         force_overwrite: replace the value of the new key if it has one.
@@ -239,19 +229,15 @@ async def copy_session_value(
     text = await read_text(caller, place, source_key)
 
     def work(tx: Change, scope_id: str) -> None:
-        value = memory.find_value(tx.conn, scope_id, source_key)
-        if value is None:
-            raise place.missing_error(source_key)
+        value = need_text(tx.conn, place, scope_id, source_key)
         if memory.find_value(tx.conn, scope_id, dest_key) is not None and not force_overwrite:
             raise Conflict(
                 f'The key "{dest_key}" is in session memory already.',
                 hint="Set force_overwrite to replace its value.",
             )
-        write_value(tx, place, scope_id, dest_key, value.content or "", caller)
+        write_value(tx, place, scope_id, dest_key, value, caller)
         if rename:
-            memory.delete_value(
-                tx, scope_id, source_key, author_id=caller.agent.id, room_id=caller.room_id
-            )
+            delete_value(tx, place, scope_id, source_key, caller)
 
     done = "renamed" if rename else "copied"
     words = f'"{source_key}" to "{dest_key}"'
@@ -280,5 +266,4 @@ async def search_session_value(caller: Caller, key: SessionKey, pattern: Text) -
         pattern: the regular expression, looked for in each line.
     """
     place = await find_memory(caller, of_project=False)
-    memory.check_key(key)
     return await search_value(caller, place, key, pattern)

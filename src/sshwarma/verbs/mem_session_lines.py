@@ -12,14 +12,14 @@ from sshwarma.common.limits import MAX_DELIMITER_CHARACTERS, MAX_EXACT_INTEGER
 from sshwarma.common.unified_diff import DiffError, Patched
 from sshwarma.verbs.arguments import Arg, Flag, TextAfterEquals, Word
 from sshwarma.verbs.file_arguments import LineNumber
-from sshwarma.verbs.mem import NAMESPACE, SessionKey, edit_text, find_memory, mem, read_text
+from sshwarma.verbs.mem import NAMESPACE, edit_text, find_memory, mem, read_text
+from sshwarma.verbs.mem_keys import SessionKey
 from sshwarma.verbs.mem_views import MemoryText
 from sshwarma.verbs.rights import MEMORY_RIGHT
 from sshwarma.verbs.views import Confirmation, format_count
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, too_long_error
-from sshwarma.world.stubs import read_stub
 
 MAX_TAB_SPACES = 16
 
@@ -28,10 +28,7 @@ TabSpaces: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_TAB_SPAC
 
 
 async def _read(caller: Caller, key: str) -> str:
-    """Return the value of a key, or the text of the row that it names as `stubs.42`."""
-    text = await caller.world.store.read(lambda conn: read_stub(conn, caller.room_id, key))
-    if text is not None:
-        return text
+    """Return the value of a key of session memory."""
     return await read_text(caller, await find_memory(caller, of_project=False), key)
 
 
@@ -87,7 +84,7 @@ async def read_session_lines(
         count = await asyncio.to_thread(lines.count_text_lines, text)
         if first > count:
             raise Invalid(f'start_line: "{key}" has {format_count(count, "line")} (got {first}).')
-    return MemoryText(key, part)
+    return MemoryText(key, part, is_part=True)
 
 
 @mem.verb(
@@ -119,7 +116,7 @@ async def read_session_characters(
     if (start_char or 0) > len(text):
         count = format_count(len(text), "character")
         raise Invalid(f'start_char: "{key}" has {count} (got {start_char}).')
-    return MemoryText(key, text[start_char:end_char])
+    return MemoryText(key, text[start_char:end_char], is_part=True)
 
 
 @mem.verb(

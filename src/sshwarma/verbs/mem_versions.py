@@ -16,17 +16,8 @@ from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.file_views import format_size
-from sshwarma.verbs.mem import (
-    Memory,
-    ProjectKey,
-    ProjectName,
-    SessionKey,
-    change_memory,
-    find_memory,
-    mem,
-    read_memory,
-    write_value,
-)
+from sshwarma.verbs.mem import Memory, change_memory, find_memory, mem, read_memory, write_value
+from sshwarma.verbs.mem_keys import ProjectKey, ProjectName, SessionKey
 from sshwarma.verbs.rights import MEMORY_RIGHT
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_hint, view, view_for_reader
 from sshwarma.workspaces.text_diff import compare_contents

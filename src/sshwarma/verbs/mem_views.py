@@ -82,10 +82,14 @@ def draw_memory_value(result: MemoryValue) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class MemoryText:
-    """A text about the value of a key: a part of it, a count, a report."""
+    """A text about the value of a key: a part of it, a count, a report.
+
+    `is_part`: whether it is a part of the value, which a pipe gets without a line end of ours.
+    """
 
     key: str
     text: str
+    is_part: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = False
 
     @property
     def exact_text(self) -> str:

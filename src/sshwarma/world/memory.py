@@ -69,8 +69,10 @@ def check_key(key: str, name: str = "key") -> str:
         raise empty_error(name)
     if len(key) > MAX_MEMORY_KEY_CHARACTERS:
         raise too_long_error(name, len(key), MAX_MEMORY_KEY_CHARACTERS)
-    if not key.isprintable():
-        raise Invalid(f"{name}: {shorten_name(key)!a} has control characters.")
+    for place, character in enumerate(key, 1):
+        if not character.isprintable():
+            code = f"U+{ord(character):04X}"
+            raise Invalid(f"{name}: its character {place} is not printable ({code}).")
     return key
 
 
@@ -81,8 +83,8 @@ def check_not_stub(key: str, name: str = "key") -> None:
     """
     if key.startswith(STUB_PREFIX):
         raise Invalid(
-            f"{name}: {shorten_name(key)} cannot be set: keys that begin with {STUB_PREFIX} name"
-            " rows of the log.",
+            f"{name}: {shorten_name(key)} cannot be changed: keys that begin with {STUB_PREFIX}"
+            " name rows of the log.",
             hint="Choose another key.",
         )
 
@@ -190,7 +192,13 @@ def write_value(
 def delete_value(
     tx: Change, scope_id: str | None, key: str, *, author_id: str, room_id: str | None = None
 ) -> bool:
-    """Delete a key; return whether it was there. Its history stays."""
+    """Delete a key; return whether it was there. Its history stays.
+
+    Raises:
+        Invalid: if a key of a room's memory names a row of its log.
+    """
+    if room_id is not None:
+        check_not_stub(key)
     known = find_value(tx.conn, scope_id, key)
     if known is None or scope_id is None:
         return False

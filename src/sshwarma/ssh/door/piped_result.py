@@ -19,6 +19,13 @@ def find_piped_bytes(result: object) -> bytes | None:
     """Return the bytes of such a result; None for one that is drawn."""
     if isinstance(result, AttachmentData):
         return base64.b64decode(result.data)
-    if isinstance(result, (MemoryText, MemoryValue)):
-        return result.exact_text.encode()
+    if isinstance(result, MemoryText):
+        return _end_line(result.exact_text, is_exact=result.is_part)
+    if isinstance(result, MemoryValue):
+        return _end_line(result.exact_text, is_exact=not result.sentence)
     return None
+
+
+def _end_line(text: str, *, is_exact: bool) -> bytes:
+    """Return a text with a line end, unless it is one that somebody stored."""
+    return (text if is_exact else f"{text}\n").encode()

@@ -1,0 +1,52 @@
+"""Keys of memories as arguments of `/mem`, with their completion."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from sshwarma.common.limits import MAX_COMPLETIONS, MAX_EXACT_INTEGER
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Option
+from sshwarma.verbs.mem import find_memory, read_memory
+from sshwarma.world import memory
+from sshwarma.world.errors import WorldError
+
+
+async def complete_project_keys(request: CompletionRequest) -> list[Option]:
+    """List the keys of the project's memory that begin with what is typed."""
+    return await _complete_keys(request, of_project=True)
+
+
+async def complete_session_keys(request: CompletionRequest) -> list[Option]:
+    """List the keys of the room's memory that begin with what is typed."""
+    return await _complete_keys(request, of_project=False)
+
+
+async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> list[Option]:
+    caller = request.caller
+    given = request.given
+    at = given.index("--project") + 1 if of_project and "--project" in given else len(given)
+    project = given[at] if at < len(given) else None
+    try:
+        place = await find_memory(caller, project, of_project=of_project)
+    except WorldError:  # of a project that does not exist, or that it may not use
+        return []
+    page = await read_memory(
+        caller,
+        place,
+        lambda conn, scope: memory.list_keys(
+            conn, scope, prefix=request.typed, limit=MAX_COMPLETIONS
+        ),
+    )
+    return [(key, "") for key in page.keys]
+
+
+ProjectKey: TypeAlias = Annotated[str, Arg(complete=complete_project_keys)]
+SessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys)]
+NewSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="to")]
+"""A key of session memory that is written to."""
+
+FromSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="from")]
+ProjectName: TypeAlias = Annotated[str, Arg()]
+KeyCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_INTEGER)]
