@@ -52,7 +52,7 @@ async def add_keys(path: Path, keys: int) -> None:
 
     def work(tx: Change) -> None:
         for number in range(OTHER_PROJECTS):
-            project = projects.get_or_create_project(
+            project = projects.create_project(
                 tx, f"/srv/other-{number}", owner_id=None, created_by="bench"
             )
             for key in range(keys // OTHER_PROJECTS):

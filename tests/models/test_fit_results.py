@@ -159,6 +159,19 @@ def test_results_are_cut_rarely_and_the_mark_counts_what_the_tool_returned() -> 
     )
 
 
+def test_most_that_a_request_had_of_each_result_is_counted() -> None:
+    fitter, first, second = ResultFitter(), *make_steps([1_000], [1_000])
+    second = replace(second, done=tuple(replace(one, seq=7) for one in second.done))
+    assert fit(fitter, (first,), 8_000) == ["word " * 1_000]
+    assert fitter.sent_characters == {}
+    whole_then_cut, only_cut = fit(fitter, (first, second), 900)
+    assert len(whole_then_cut) < 5_000
+    assert fitter.sent_characters == {7: only_cut.index("…")}
+    steps = (first, second, *make_steps([2_000]))
+    assert len(fit(fitter, steps, 900)[1]) < len(only_cut)
+    assert fitter.sent_characters[7] == only_cut.index("…"), "the most, not the last"
+
+
 def test_remainder_is_that_of_the_row() -> None:
     done = CompletedCall(ToolCall("a", "t", {}), "x" * 60_000, False, 6, 90_000)
     (text,) = fit(ResultFitter(), (TurnStep("", (done,)),), 300)

@@ -59,9 +59,7 @@ class Asking:
 
 
 def _keep_secret_project(tx: Change, owner_id: str) -> None:
-    project = projects.get_or_create_project(
-        tx, f"/srv/{SECRET}", owner_id=owner_id, created_by=owner_id
-    )
+    project = projects.create_project(tx, f"/srv/{SECRET}", owner_id=owner_id, created_by=owner_id)
     for value in (SECRET, f"{SECRET} again"):
         memory.write_value(tx, project.id, SECRET, value, author_id=owner_id)
 

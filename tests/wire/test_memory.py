@@ -229,7 +229,7 @@ def test_an_edit_never_replaces_what_another_stored_meanwhile(
     screen.wait_for("--base 2 --crlf --tabs = ")
     bob.does(f"join {room}", f"mem session set note = of bob --room {room}")
     screen.enter(" too")
-    screen.wait_for(f'"note" was changed by {bob.name} since you opened it')
+    screen.wait_for(f'"note" was set by {bob.name} since version 2')
     alice.hang_up()
     got = alice.run(f"mem session get note --room {room}").out
     assert got == "of bob"
@@ -237,6 +237,8 @@ def test_an_edit_never_replaces_what_another_stored_meanwhile(
         refused = alice.run(f"mem session edit {line} --room {room}")
         assert refused.status == 1, line
     assert alice.run(f"mem session edit note --base 3 = again --room {room}").status == 0
+    of_log = alice.run(f"mem session edit stubs.1 --room {room}")
+    assert of_log.status == 2 and "name rows of the log" in of_log.err
     assert alice.run(f"mem session edit gone --base 0 = new --room {room}").status == 0
     assert alice.run(f"mem session edit gone = any --room {room}").status == 0
     assert alice.run(f"mem session get gone --room {room}").out == "any"
@@ -255,6 +257,7 @@ def test_a_name_with_spaces_is_never_cut_at_its_first_word(alice: Person, room: 
         ("-- -dash = v", "-dash", "v"),
         ("-- --long = --v", "--long", "--v"),
         ("d -- --v = 1", "d", "--v = 1"),
+        ("-- -- = v", "--", "v"),
     ):
         stored = alice.run(f"mem session set --room {room} {line}".replace("'", '"'))
         assert stored.status == 0, (line, stored.err)

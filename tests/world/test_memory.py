@@ -5,17 +5,48 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.common import limits
-from sshwarma.world import memory, memory_history, projects
+from sshwarma.world import memory, memory_history, projects, rows
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.events import MemoryChanged, WorldChanged
+from sshwarma.world.reader import PERSON
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
-from support.people import Someone
+from support.people import Someone, do
+
+
+async def test_hint_of_a_value_too_long_for_the_editor_has_no_signs_of_it(alice: Someone) -> None:
+    def write(tx: Change) -> None:
+        container = memory.get_or_create_session_container(tx, alice.room_id)
+        value = "a line\tof words\r\n" * 2_000
+        memory.write_value(
+            tx, container.id, "long", value, author_id=alice.id, room_id=alice.room_id
+        )
+
+    await alice.world.change(write)
+    with pytest.raises(Invalid, match="too long for the line editor") as caught:
+        await do(alice, "/mem session edit long")
+    assert "mem session edit long --base 1 < FILE" in caught.value.hint_for(PERSON)
+    await do(alice, "/mem session edit long --base 1 --crlf = a\r\nb\n")
+    value = await alice.world.store.read(
+        lambda conn: memory.find_value(
+            conn, memory.find_session_container(conn, alice.room_id).id, "long"
+        )
+    )
+    assert value.content == "a\r\nb\r\n"
+
+
+async def test_value_of_an_empty_row_is_empty_for_all_readers(alice: Someone) -> None:
+    row = await alice.world.change(
+        lambda tx: rows.append_row(tx, alice.room_id, "chat", "", author_id=alice.id)
+    )
+    for verb in ("get", "chars", "lines"):
+        result = await do(alice, f"/mem session {verb} stubs.{row.seq}")
+        assert result.exact_text == "", verb
 
 
 async def make_project(world: World, by: Someone) -> str:
     made = await world.change(
-        lambda tx: projects.get_or_create_project(tx, "/p", owner_id=None, created_by=by.id)
+        lambda tx: projects.create_project(tx, "/p", owner_id=None, created_by=by.id)
     )
     return made.id
 

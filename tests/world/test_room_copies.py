@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.world import exits
+from sshwarma.world import exits, rows, sent_results, turns
+from sshwarma.world.store import Change
 from support.people import Someone, do
 from support.queries import equip_texts, listing_queries
 
@@ -78,6 +79,25 @@ async def test_equipping_more_things_takes_as_few_queries(alice: Someone) -> Non
             await do(alice, f"/equip room {name}*")
             counts.append(len(asked))
     assert 0 < counts[1] <= counts[0]
+
+
+async def test_clone_keeps_as_much_of_results_as_turns_were_sent(alice: Someone) -> None:
+    await do(alice, "/create den")
+    await do(alice, "a line")
+    world, den = alice.world, alice.room_id
+
+    def answer(tx: Change) -> int:
+        turn = turns.open_turn(tx, den, alice.id, alice.id)
+        row = rows.append_row(tx, den, "chat", "x", author_id=alice.id, turn_id=turn.id)
+        sent_results.record_sent_characters(tx, turn.id, {row.seq: 7, 999: 8})
+        return row.seq
+
+    seq = await world.change(answer)
+    await do(alice, "/clone den copy")
+    (turn,) = await world.store.read(lambda conn: turns.read_path(conn, alice.room_id))
+    ((number, characters),) = turn.sent_characters.items()
+    row = await world.store.read(lambda conn: rows.read_numbered(conn, alice.room_id, number))
+    assert (row.content, characters, number != seq) == ("x", 7, True)
 
 
 async def test_clone_has_the_session_memory_of_its_room(alice: Someone) -> None:

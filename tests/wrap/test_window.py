@@ -319,9 +319,11 @@ def test_result_to_keep_is_as_long_as_its_turn_was_sent_it() -> None:
     whole = teller(t=read_declared({"leave_out": "KEEP"}))
     cache = RenderCache()
     assert "z" * 4_000 in replace(whole, cache=cache).render_rows(made)[-1].message.text
-    cut = replace(whole, cache=cache, sent_characters={2: 30})
-    text = cut.render_rows(made)[-1].message.text
-    assert "z" * 30 + "… (3,970 more characters of 4,000 in row 2)" in text
+    for sent, kept in ((900, 900), (700, 700), (30, 600)):
+        cut = replace(whole, cache=cache, sent_characters={2: sent})
+        text = cut.render_rows(made)[-1].message.text
+        rest = f"{4_000 - kept:,} more characters of 4,000 in row 2"
+        assert "z" * kept + f"… ({rest})" in text
     short = replace(teller(t=ToolRetention.of(make_policy("SHORT", 40))), sent_characters={2: 30})
     assert "z" * 40 + "… (" in short.render_rows(made)[-1].message.text
 

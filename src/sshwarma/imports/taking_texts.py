@@ -66,7 +66,7 @@ def take_value(run: ImportRun, item: ValueItem) -> None:
 def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
     known_project = projects.find_project(run.tx.conn, path)
     run.report.projects.setdefault(path, "new" if known_project is None else "known")
-    project = known_project or projects.get_or_create_project(
+    project = known_project or projects.create_project(
         run.tx, path, owner_id=run.person.id, created_by=run.person.id
     )
     value = memory.find_value(run.tx.conn, project.id, item.key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -31,11 +31,13 @@ class ResultFitter:
     one before it.
 
     Attributes:
-        sent_characters: of the results that were cut, by the number of the row.
+        sent_characters: of the results that no request had whole, the most that one had, by the
+            number of the row.
     """
 
     def __init__(self) -> None:
         self.sent_characters: dict[int, int] = {}
+        self._most_sent: dict[int, int] = {}  # characters, by the number of the row
         self._limits: list[int | None] = []  # by step, most tokens of each of its results
         self._sizes: list[tuple[int, ...]] = []  # by step, tokens of its results that can be cut
 
@@ -57,14 +59,22 @@ class ResultFitter:
         bare = tuple(_cut_step(*one, 0, reader) for one in steps)
         free = budget - count_request_tokens(replace(request, steps=bare))
         self._choose_limits(self._sizes, free)
-        self.sent_characters = {}
-        return replace(
-            request,
-            steps=tuple(
-                _cut_step(*one, limit, reader, self.sent_characters)
-                for one, limit in zip(steps, self._limits, strict=True)
-            ),
+        cut: dict[int, int] = {}
+        fitted = tuple(
+            _cut_step(*one, limit, reader, cut)
+            for one, limit in zip(steps, self._limits, strict=True)
         )
+        self._count_sent(request.steps, cut)
+        return replace(request, steps=fitted)
+
+    def _count_sent(self, steps: Sequence[TurnStep], cut: Mapping[int, int]) -> None:
+        """Count how much of each result a request has; `cut` says it of those cut."""
+        most, results = self._most_sent, [one for step in steps for one in step.done]
+        for one in results:
+            most[one.seq] = max(most.get(one.seq, 0), cut.get(one.seq, len(one.text)))
+        self.sent_characters = {
+            one.seq: most[one.seq] for one in results if most[one.seq] < len(one.text)
+        }
 
     def _choose_limits(self, sizes: Sequence[Sequence[int]], free: int) -> None:
         """Lower limits until results of these sizes have `free` tokens, marks excluded."""

@@ -7,10 +7,7 @@ accepts a superset of the original; the provider may still reject.
 
 from __future__ import annotations
 
-import threading
 from typing import Any, Final
-
-from cachetools import LRUCache
 
 from sshwarma.tools.json_pointers import find_part
 
@@ -19,11 +16,6 @@ MAX_SCHEMA_NODES: Final = 4_000
 
 MAX_SCHEMA_DEPTH: Final = 40
 """Maximum levels of nested nodes and references that are checked."""
-
-MAX_REMEMBERED_NODES: Final = 100
-"""Nodes of a schema that is remembered: to simplify it takes longer than to check a call."""
-
-MAX_REMEMBERED_SCHEMAS: Final = 1_000
 
 TYPE_DESCRIPTIONS: Final = {
     "string": "text",
@@ -41,25 +33,13 @@ _NUMERIC_KEYWORDS: Final = (
     "minItems", "maxItems", "minProperties", "maxProperties",
 )  # fmt: skip
 
-_known: Final[LRUCache[int, tuple[dict[str, Any], dict[str, Any]]]] = LRUCache(
-    MAX_REMEMBERED_SCHEMAS
-)
-_lock: Final = threading.Lock()
+
+_KEYWORDS: Final = frozenset(("type", "enum", "const", "required", "pattern", *_NUMERIC_KEYWORDS))
 
 
 def bound_schema(whole: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema without what makes it costly; small ones are remembered.
-
-    By the identity of the object, which is the tool's until the tool changes.
-    """
-    with _lock:
-        known = _known.get(id(whole))
-        if known is not None and known[0] is whole:
-            return known[1]
-        bounded = _BoundedSchema(whole)
-        if bounded.node_count <= MAX_REMEMBERED_NODES:
-            _known[id(whole)] = whole, bounded.schema
-        return bounded.schema
+    """Return a schema without what makes its checks costly."""
+    return _BoundedSchema(whole).schema
 
 
 class _BoundedSchema:
@@ -70,7 +50,6 @@ class _BoundedSchema:
         self._nodes_left = MAX_SCHEMA_NODES
         schema = self._simplify_node(whole, 0)
         self.schema: dict[str, Any] = schema if isinstance(schema, dict) else {}
-        self.node_count = MAX_SCHEMA_NODES - self._nodes_left
 
     def _simplify_node(self, node: Any, depth: int) -> dict[str, Any] | bool:
         self._nodes_left -= 1
@@ -78,7 +57,11 @@ class _BoundedSchema:
             return node
         if not isinstance(node, dict) or self._nodes_left < 0 or depth > MAX_SCHEMA_DEPTH:
             return {}
-        schema = {key: value for key, value in node.items() if _is_kept_keyword(key, value)}
+        schema = {
+            key: value
+            for key, value in node.items()
+            if key in _KEYWORDS and _is_kept_keyword(key, value)
+        }
         if isinstance(node.get("properties"), dict):
             schema["properties"] = {
                 name: self._simplify_node(subschema, depth + 1)

@@ -68,6 +68,7 @@ class Arg:
         also_flag: whether a positional argument can also be typed as `--NAME VALUE`.
         old_flags: earlier names of its flag, which people may still type.
         is_shell: whether a text is a command of a shell, with its quotes.
+        may_have_spaces: whether a value often has spaces, and stands in quotes then.
     """
 
     kind: Literal["word", "text", "number", "command"] = "word"
@@ -82,6 +83,7 @@ class Arg:
     also_flag: bool = False
     old_flags: tuple[str, ...] = ()
     is_shell: bool = False
+    may_have_spaces: bool = False
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler

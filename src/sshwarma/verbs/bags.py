@@ -162,7 +162,7 @@ async def edit(caller: Caller, name: TextName) -> EditDraft:
     except NotFound:
         bag_id, _, _ = await _find_bag_of_name(caller, name)
         await _require_bag(caller, bag_id)
-        return make_edit_draft(caller, name, "", f"/put {name} = ", is_new=True)
+        return make_edit_draft(caller, name, "", f"/put {name}", is_new=True)
     if thing.kind != "data":
         raise Invalid(
             f"{thing.label} is {things.describe_kind(thing.kind)}; only data can be edited."
@@ -175,7 +175,7 @@ async def edit(caller: Caller, name: TextName) -> EditDraft:
         )
     full_name = prefixes[thing.parent_id] + thing.name
     await _require_bag(caller, thing.parent_id)
-    return make_edit_draft(caller, thing.name, thing.content or "", f"/put {full_name} = ")
+    return make_edit_draft(caller, thing.name, thing.content or "", f"/put {full_name}")
 
 
 @verb(

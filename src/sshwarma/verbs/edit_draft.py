@@ -35,21 +35,30 @@ class EditDraft:
 
 
 def make_edit_draft(
-    caller: Caller, name: str, text: str, start: str, *, is_new: bool = False
+    caller: Caller, name: str, text: str, line: str, *, signs: str = "", is_new: bool = False
 ) -> EditDraft:
-    """Return a draft of a text; `start` is what its line has before the text.
+    """Return a draft of a text.
+
+    Args:
+        caller: who edits it.
+        name: of what is edited.
+        text: the present text, as the editor shows it.
+        line: the line that stores a text, without the text; `= TEXT` follows it.
+        signs: flags of the line that say which signs of the text stand for others. A text that
+            comes from a file has none of them.
+        is_new: whether there is nothing of that name yet.
 
     Raises:
         Invalid: if the line would be too long to submit, or the editor would lose characters.
     """
-    command = start.removeprefix("/").removesuffix(" = ")
+    command = line.removeprefix("/")
     if lost := _LOST_CHARACTERS.search(text):
         raise Invalid(
             f"{name} has {_LOST_NAMES.get(lost[0], 'control characters')}, which the line editor"
             " cannot keep.",
             hint=f"From a shell: {quote_ssh_command(command)} < FILE",
         )
-    line_text = f"{start}{text}"
+    line_text = f"{line}{signs} = {text}"
     size, limit = len(line_text.encode()), caller.limits.line_bytes
     if size > limit and caller.door == "ssh":
         raise Invalid(

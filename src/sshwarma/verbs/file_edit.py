@@ -97,9 +97,10 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
     flags = f" --base {shorten_id(version)}" if version is not None else ""
+    signs = ""
     if "\t" in draft and TAB_SIGN not in draft:
-        draft, flags = draft.replace("\t", TAB_SIGN), f"{flags} --tabs"
-    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags} = ")
+        draft, signs = draft.replace("\t", TAB_SIGN), " --tabs"
+    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags}", signs=signs)
 
 
 def _describe_edit(path: str, version: str, made: Replacement) -> FileEdit:

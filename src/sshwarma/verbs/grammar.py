@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.verbs.registry import Parameter, Verb, find_verb
-from sshwarma.verbs.verb import TEXT_AFTER_EQUALS_NOTE
+from sshwarma.verbs.verb import TEXT_AFTER_EQUALS_NOTE, quote_word
 from sshwarma.world.errors import Invalid
 
 _WORD: Final = re.compile(r"\S+")
@@ -85,6 +85,15 @@ def parse_call(
                 span=(len(line), len(line)),
             )
     return verb, validate_arguments(verb, arguments, places)
+
+
+def has_text(verb: Verb, line: str, start: int) -> bool:
+    """Return whether a line has the text argument of its verb, or is refused anyway."""
+    try:
+        arguments, _ = _assign_arguments(verb, line, start)
+    except Invalid:
+        return True
+    return verb.text is not None and verb.text.name in arguments
 
 
 def _apply_spelling(
@@ -172,7 +181,7 @@ def _assign_arguments(
                 hint=f"Usage: {verb.usage}",
                 span=(match.start(), len(line.rstrip())),
             )
-        if match[0] == "--" and not parameter.arg.rest and parameter is verb.positional[0]:
+        if has_flags and match[0] == "--" and _may_end_flags(verb, parameter):
             at, has_flags = match.end(), False  # as in a shell: what follows is no flag
             continue
         if parameter.has_particle(match[0]) and parameter.name not in lists:
@@ -185,7 +194,7 @@ def _assign_arguments(
             if _WORD.search(line, at) is not None:
                 continue
         if parameter.is_text or (parameter.arg.kind == "command" and match[0] == "--"):
-            _check_text_start(parameter, line, start, match.start())
+            _check_text_start(verb, arguments, line, match.start())
             text = line[match.start() :]
             arguments[parameter.name] = text if parameter.is_text else text.rstrip()
             places[parameter.name] = (match.start(), len(line))
@@ -207,20 +216,27 @@ def _assign_arguments(
     return arguments, places
 
 
-def _check_text_start(parameter: Parameter, line: str, start: int, at: int) -> None:
-    """Raise Invalid if `=` stands within a text that may begin after it.
+def _may_end_flags(verb: Verb, waiting: Parameter) -> bool:
+    """Return whether `--` ends flags: before the first argument, if it is a word."""
+    return waiting is verb.positional[0] and not waiting.arg.rest
 
-    The words before it may be a name with spaces, and nobody knows which was meant.
+
+def _check_text_start(verb: Verb, given: dict[str, Any], line: str, at: int) -> None:
+    """Raise Invalid if `=` stands within a text behind a name that may have spaces.
+
+    The words before it may belong to the name, and nobody knows which was meant.
     """
-    found = _EQUALS.search(line.partition("\n")[0], at)
-    if not parameter.is_text_after_equals or found is None:
+    text = line[at:].partition("\n")[0]
+    found = _EQUALS.search(text)
+    name, parameter = verb.positional[0], verb.text
+    if found is None or not name.arg.may_have_spaces or parameter is not verb.positional[1]:
         return
-    name, text = line[start : found.start()].strip(), line[at:].partition("\n")[0]
+    before = f"{given[name.name]} {text[: found.start()].rstrip()}"
     raise Invalid(
         "It is not clear where the text begins.",
-        hint=f"Put quotes around a name with spaces, {shorten_name(name)!r} = …, or = before the"
-        f" text: = {shorten_name(text)}",
-        span=(at, found.end()),
+        hint=f"A name with spaces stands in quotes: {quote_word(shorten_name(before))} = …"
+        " Without =, the text must not have one on its first line; with = before it, it may.",
+        span=(at, at + found.end()),
     )
 
 

@@ -115,13 +115,13 @@ class Memory:
         if self.project is None:
             return memory.get_or_create_session_container(tx, self.room_id).id
         known = projects.find_project(tx.conn, self.project.path)
-        if known is not None and not self.project.is_default:
-            check_member(caller, self.project, read_members(tx.conn, known.id), Right.TALK)
         if known is not None:
+            if not self.project.is_default:
+                check_member(caller, self.project, read_members(tx.conn, known.id), Right.TALK)
             return known.id
         # Who names a project that does not exist yet owns it.
         owner_id = None if self.project.is_default else caller.person_id or caller.agent.id
-        return projects.get_or_create_project(
+        return projects.create_project(
             tx, self.project.path, owner_id=owner_id, created_by=caller.agent.id
         ).id
 

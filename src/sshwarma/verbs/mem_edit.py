@@ -61,7 +61,7 @@ async def edit_project_value(
 ) -> EditDraft | Confirmation:
     """Change a value of project memory in the line editor.
 
-    A tab is ␉ there. If somebody else changes the value meanwhile, nothing is stored.
+    A tab of the value is ␉ there. If somebody else changes the value meanwhile, nothing is stored.
 
     Args:
         key: the key; a new one starts empty.
@@ -100,7 +100,7 @@ async def edit_session_value(
 ) -> EditDraft | Confirmation:
     """Change a value of session memory in the line editor.
 
-    A tab is ␉ there. If somebody else changes the value meanwhile, nothing is stored.
+    A tab of the value is ␉ there. If somebody else changes the value meanwhile, nothing is stored.
 
     Args:
         key: the key; a new one starts empty.
@@ -118,25 +118,28 @@ async def edit_session_value(
 async def _open(caller: Caller, place: Memory, key: str, start: str) -> EditDraft:
     """Return the draft of a value, whose line names its version."""
     memory.check_key(key)
+    if place.project is None:
+        memory.check_not_stub(key)
 
     def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int]:
         value = memory.find_value(conn, scope_id, key)
         return value, _read_version(conn, scope_id, value)
 
     value, version = await read_memory(caller, place, read)
-    text, flags = (value.content or "") if value is not None else "", f" --base {version}"
+    text, signs = (value.content or "") if value is not None else "", ""
     if "\r\n" in text and text.count("\r\n") == text.count("\n") == text.count("\r"):
-        text, flags = text.replace("\r\n", "\n"), f"{flags} --crlf"
+        text, signs = text.replace("\r\n", "\n"), " --crlf"
     if "\t" in text and TAB_SIGN not in text:
-        text, flags = text.replace("\t", TAB_SIGN), f"{flags} --tabs"
-    return make_edit_draft(caller, key, text, f"{start}{flags} = ", is_new=value is None)
+        text, signs = text.replace("\t", TAB_SIGN), f"{signs} --tabs"
+    line = f"{start} --base {version}"
+    return make_edit_draft(caller, key, text, line, signs=signs, is_new=value is None)
 
 
 def _restore_signs(text: str, *, tabs: bool, crlf: bool) -> str:
     """Return a text with the characters that the editor cannot keep."""
     if tabs:
         text = text.replace(TAB_SIGN, "\t")
-    return text.replace("\n", "\r\n") if crlf else text
+    return text.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else text
 
 
 async def _store(
@@ -173,15 +176,15 @@ def _changed_error(
     caller: Caller, place: Memory, key: str, base: int, value: Thing | None
 ) -> Conflict:
     """Return the refusal of a text made from a version that others have replaced."""
-    hint = "The line is in your history: without --base it replaces what is there now"
+    hint = "Without --base the same line replaces what is there now"
     if value is None:
-        return Conflict(f'"{key}" was deleted since you opened it.', hint=f"{hint}.")
+        return Conflict(f'"{key}" was deleted since version {base}.', hint=f"{hint}.")
     author_id = memory.get_author_id(value)
     who = caller.world.agents.name_of(author_id) if author_id else "somebody"
-    done = "changed" if base else "set"
     named = {"project": place.given} if place.given else {}
     verb = f"mem {'session' if place.project is None else 'project'} get"
     return Conflict(
-        f'"{key}" was {done} by {who} since you opened it; nothing was stored.',
+        f'"{key}" was set by {who} since {f"version {base}" if base else "it was new"}; nothing'
+        " was stored.",
         hint=next_call(f"{{}} shows the value. {hint}.", verb, key=key, **named),
     )

@@ -42,8 +42,8 @@ async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> lis
     return [(key, "") for key in page.keys]
 
 
-ProjectKey: TypeAlias = Annotated[str, Arg(complete=complete_project_keys)]
-SessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys)]
+ProjectKey: TypeAlias = Annotated[str, Arg(complete=complete_project_keys, may_have_spaces=True)]
+SessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, may_have_spaces=True)]
 NewSessionKey: TypeAlias = Annotated[str, Arg(complete=complete_session_keys, label="to")]
 """A key of session memory that is written to."""
 

@@ -32,19 +32,18 @@ async def get_value(
         NotFound: if a person asks for a key that is not there.
     """
     memory.check_key(key)
-    stubs: list[str] = []
 
-    def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int]:
+    def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int, str | None]:
         value = memory.find_value(conn, scope_id, key)
-        if value is None and place.project is None:
-            stubs.extend(filter(None, [read_stub(conn, place.room_id, key)]))
-        old = memory_history.read_newest_version(conn, scope_id, key) if scope_id and value else 0
-        return value, old
+        if value is None:
+            is_session = place.project is None
+            return None, 0, read_stub(conn, place.room_id, key) if is_session else None
+        return value, memory_history.read_newest_version(conn, value.parent_id or "", key), None
 
-    value, old_count = await read_memory(caller, place, read)
+    value, old_count, of_row = await read_memory(caller, place, read)
     project = place.shown_project
-    if stubs:
-        return MemoryValue(key, stubs[0], True, None, number_lines=number_lines)
+    if of_row is not None:
+        return MemoryValue(key, of_row, True, None, number_lines=number_lines)
     if value is None:
         if caller.reader.is_person and not caller.wants_json:
             raise place.missing_error(key)

@@ -203,7 +203,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
         thing = await find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
-        return make_edit_draft(caller, name, "", f"/tool new {name} = ", is_new=True)
+        return make_edit_draft(caller, name, "", f"/tool new {name}", is_new=True)
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} is not a Lua tool.",
@@ -217,7 +217,7 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     await check_may_decide(caller, thing)
     short = {caller.room_id: thing.name, caller.agent.id: f"me:{thing.name}"}
     short_name, source = short.get(thing.parent_id or "", thing.label), thing.content or ""
-    return make_edit_draft(caller, thing.label, source, f"/tool new {short_name} = ")
+    return make_edit_draft(caller, thing.label, source, f"/tool new {short_name}")
 
 
 @tool.verb(

@@ -83,7 +83,7 @@ def write_word(word: str, style: WordStyle, quote: str, *, closed: bool) -> str:
     if style == "text":
         return word
     if style == "argument" and not quote:
-        quoted = quote_word(word)
+        quoted = word if word.startswith("--") else quote_word(word)  # flags are offered, too
         return quoted if closed or quoted == word else quoted[:-1]
     if style == "argument":
         inner = re.sub(rf"([{quote}\\])", r"\\\1", word)

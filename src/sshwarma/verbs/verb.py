@@ -391,7 +391,8 @@ def _describe(hint: Any) -> tuple[Arg, Any, tuple[str, ...]]:
 
 
 def quote_word(word: str) -> str:
-    """Quote a word with blanks or a quote, and an empty one, for a typed line."""
-    if word and not re.search(r"\s", word) and word[0] not in "\"'":
+    """Quote a word with blanks or a quote, an empty one, and one like a flag."""
+    is_plain = word and not re.search(r"\s", word) and word[0] not in "\"'"
+    if is_plain and not word.startswith("--") and word != "=":
         return word
     return "'" + re.sub(r"(['\\])", r"\\\1", word) + "'"

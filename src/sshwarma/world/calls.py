@@ -31,19 +31,19 @@ RECORDED_STEP: Final = "call recorded"
 
 
 # Built once: to build them takes longer than to run them.
+_END_TIMES: Final = {
+    # One that still waits has run no time.
+    "started_at": case(
+        (tool_calls.c.status == "pending", bindparam("now")), else_=tool_calls.c.started_at
+    ),
+    "finished_at": bindparam("now"),
+}
 _INSERT: Final = insert(tool_calls)
 _END: Final = (
     update(tool_calls)
     .where(tool_calls.c.id == bindparam("call_id"))
     .values({name: bindparam(f"new_{name}") for name in ("status", "result", "error")})
-    .values(
-        # One that still waits has run no time.
-        started_at=case(
-            (tool_calls.c.status == "pending", bindparam("now")), else_=tool_calls.c.started_at
-        ),
-        finished_at=bindparam("now"),
-        render_plan=bindparam("new_plan"),
-    )
+    .values(render_plan=bindparam("new_plan"), **_END_TIMES)
 )
 
 
@@ -128,15 +128,9 @@ def end_open_calls(tx: Change) -> None:
     tx.conn.execute(
         update(tool_calls)
         .where(is_open)
-        .values(status="error", error=SERVER_STOPPED.text, **_end_times(tx))
+        .values(status="error", error=SERVER_STOPPED.text, **_END_TIMES),
+        {"now": format_iso(tx.now)},
     )
-
-
-def _end_times(tx: Change) -> dict[str, Any]:
-    """Return the times of a call that ends; one that still waits has run no time."""
-    now = format_iso(tx.now)
-    started_at = case((tool_calls.c.status == "pending", now), else_=tool_calls.c.started_at)
-    return {"started_at": started_at, "finished_at": now}
 
 
 def record_manifests(

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, insert, select
 
 from sshwarma.common.limits import MAX_CLONED_ROWS
-from sshwarma.world import memory, notes, rooms, rows, things, turns
+from sshwarma.world import memory, notes, rooms, rows, sent_results, things, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
@@ -36,7 +36,11 @@ def clone_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     turn_ids = {turn.id: new_id() for turn in source_turns}
     row_ids = {row.id: new_id() for row in source_rows}
     _clone_turns(tx, room.id, source_turns, turn_ids, row_ids)
-    _clone_rows(tx, room.id, source_rows, turn_ids, row_ids)
+    numbers = _clone_rows(tx, room.id, source_rows, turn_ids, row_ids)
+    for turn in source_turns:
+        sent = turn.sent_characters.items()
+        if copied := {numbers[seq]: count for seq, count in sent if seq in numbers}:
+            sent_results.record_sent_characters(tx, turn_ids[turn.id], copied)
     head = turns.read_head(tx.conn, source_id)
     turns.set_head(tx, room.id, turn_ids.get(head or ""))
     size = things.get_live_thing(tx.conn, source_id).metadata.get("context_size")
@@ -112,8 +116,8 @@ def _clone_rows(
     source_rows: Sequence[Row],
     turn_ids: Mapping[str, str],
     row_ids: Mapping[str, str],
-) -> None:
-    """Copy rows in their order, with new ids, numbered from 1."""
+) -> dict[int, int]:
+    """Copy rows in their order, with new ids and numbers; return the new numbers."""
     copies: list[dict[str, Any]] = []
     for row in source_rows:
         meta = dict(row.meta)
@@ -136,3 +140,4 @@ def _clone_rows(
         )
     if copies:
         tx.conn.execute(insert(rows_table), copies)
+    return {row.seq: copy["seq"] for row, copy in zip(source_rows, copies, strict=True)}

@@ -46,6 +46,7 @@ _KEPT_SIZES: Final = (
     .where(*_OF_KEY)
     .order_by(memory_versions.c.version.desc())
 )
+_NEWEST: Final = select(func.max(memory_versions.c.version)).where(*_OF_KEY)
 _INSERT: Final = insert(memory_versions)
 _DELETE_OLDER: Final = delete(memory_versions).where(
     *_OF_KEY, memory_versions.c.version < bindparam("first")
@@ -86,31 +87,19 @@ def keep_old_value(tx: Change, value: Thing, *, replaced_by: str, is_deleted: bo
 
 def read_newest_version(conn: Connection, scope_id: str, key: str) -> int:
     """Return the version of the newest earlier value of a key; 0 if it has none."""
-    query = select(func.max(memory_versions.c.version)).where(
-        memory_versions.c.scope_id == scope_id, memory_versions.c.key == key
-    )
-    return conn.execute(query).scalar() or 0
+    found = conn.execute(_NEWEST, {"of_scope": scope_id, "of_key": key})
+    return found.scalar() or 0
 
 
 def read_old_values(conn: Connection, scope_id: str, key: str) -> list[OldValue]:
     """Return the earlier values of a key that are kept, the newest first."""
     columns = (column for column in memory_versions.c if column.name in OldValue.__slots__)
-    query = (
-        select(*columns)
-        .where(memory_versions.c.scope_id == scope_id, memory_versions.c.key == key)
-        .order_by(memory_versions.c.version.desc())
-    )
-    return [
-        OldValue(**{**row, "is_deleted": bool(row["is_deleted"])})
-        for row in conn.execute(query).mappings()
-    ]
+    query = select(*columns).where(*_OF_KEY).order_by(memory_versions.c.version.desc())
+    found = conn.execute(query, {"of_scope": scope_id, "of_key": key}).mappings()
+    return [OldValue(**{**row, "is_deleted": bool(row["is_deleted"])}) for row in found]
 
 
 def read_old_text(conn: Connection, scope_id: str, key: str, version: int) -> str | None:
     """Return an earlier value of a key; None if it is not kept."""
-    query = select(memory_versions.c.content).where(
-        memory_versions.c.scope_id == scope_id,
-        memory_versions.c.key == key,
-        memory_versions.c.version == version,
-    )
-    return conn.execute(query).scalar()
+    query = select(memory_versions.c.content).where(*_OF_KEY, memory_versions.c.version == version)
+    return conn.execute(query, {"of_scope": scope_id, "of_key": key}).scalar()

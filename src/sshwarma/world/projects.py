@@ -146,21 +146,23 @@ def find_project(conn: Connection, path: str) -> Thing | None:
     return things.find_child(conn, PROJECTS_ID, path, "container")
 
 
-def get_or_create_project(tx: Change, path: str, *, owner_id: str | None, created_by: str) -> Thing:
-    """Return the project of a canonical path; create it if it is missing."""
-    project = find_project(tx.conn, path)
-    if project is None:
-        project = things.create_thing(
-            tx,
-            PROJECTS_ID,
-            "container",
-            path,
-            metadata={PATH_KEY: path},
-            created_by=created_by,
-            structural=False,
-        )
-        if owner_id is not None:
-            access.set_member(tx, project.id, owner_id, created_by=created_by, role="owner")
+def create_project(tx: Change, path: str, *, owner_id: str | None, created_by: str) -> Thing:
+    """Create the project of a canonical path, which has none yet.
+
+    Raises:
+        Conflict: if it has one.
+    """
+    project = things.create_thing(
+        tx,
+        PROJECTS_ID,
+        "container",
+        path,
+        metadata={PATH_KEY: path},
+        created_by=created_by,
+        structural=False,
+    )
+    if owner_id is not None:
+        access.set_member(tx, project.id, owner_id, created_by=created_by, role="owner")
     return project
 
 

@@ -21,7 +21,7 @@ def record_sent_characters(tx: Change, turn_id: str, characters: Mapping[int, in
 
 
 def load_sent_characters(stored: str | None) -> dict[int, int]:
-    """Return what is stored of a turn; None where nothing was cut."""
+    """Return what is stored of a turn; None stands for no results that were cut."""
     if stored is None:
         return {}
     return {int(seq): characters for seq, characters in json.loads(stored).items()}

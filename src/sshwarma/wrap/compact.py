@@ -127,7 +127,8 @@ def compact_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> Com
             cache=None,
         )
         entries = used.render_rows([row for row in rows if row.id not in cut_row_ids])
-        notes[bool(cut_units) :] = [f"results cut to {results:,} characters"]
+        rest = f", those to keep to {kept:,}" if kept != results else ""
+        notes[bool(cut_units) :] = [f"results cut to {results:,} characters{rest}"]
     messages = tuple(entry.message for entry in entries)
     first_seq = 0
     if _count_tokens(entries) > budget:

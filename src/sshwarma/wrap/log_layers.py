@@ -44,6 +44,7 @@ def make_transcript(
         sent_characters={
             seq: characters
             for turn in log_window.turns
+            if turn.agent_id == caller.agent.id
             for seq, characters in turn.sent_characters.items()
         },
         cache=cache,

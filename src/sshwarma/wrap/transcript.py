@@ -72,14 +72,14 @@ class _Links(NamedTuple):
         own_call_ids: Those of the model that are sent as calls.
         results: The result of each call, by the call's id.
         answered_turn_ids: Turns with an answer, or a part of one.
-        cut_row_ids: Calls and results of which their turn was sent the start.
+        sent: `Transcript.sent_characters`, by the id of the result and that of its call.
     """
 
     calls: dict[str, Row]
     own_call_ids: set[str]
     results: dict[str | None, Row]
     answered_turn_ids: set[str | None]
-    cut_row_ids: set[str | None]
+    sent: dict[str | None, int]
 
     def is_nested(self, row: Row) -> bool:
         """Return whether a row belongs to a call within a call."""
@@ -103,8 +103,8 @@ class Transcript:
         max_text_characters: Maximum characters of any other row.
         plain_calls: Whether all own calls are text, for a model that is offered no tools.
         text_turn_ids: Turns whose calls are text, because another kind of provider answered.
-        sent_characters: Characters that their turn was sent of results that it was sent the start
-            of, by the number of the row: KEEP keeps as much.
+        sent_characters: Of the model's own results that their turn was sent the start of, its
+            characters, by the number of the row: KEEP keeps as much.
         cache: Remembers rows that were formatted.
     """
 
@@ -144,13 +144,13 @@ class Transcript:
                         parts.append(RowPart(row, None))
                     continue
                 is_kept = row.author_id != self.model_id or row.turn_id not in self.text_turn_ids
-                is_kept = is_kept and row.id not in links.cut_row_ids  # it may change yet
-            if is_kept and row.id in known:
-                part = known[row.id]
+            key = f"{row.id} {links.sent[row.id]}" if row.id in links.sent else row.id
+            if is_kept and key in known:
+                part = known[key]
             else:
                 part = self._render_part(row, links)
                 if is_kept and cached is not None and self._is_final(row, links):
-                    cached.store(row.id, part)
+                    cached.store(key, part)
             if part is not None or row.id in links.own_call_ids:
                 parts.append(RowPart(row, part))
         return parts
@@ -163,7 +163,7 @@ class Transcript:
         return retention.for_action(_load_arguments(call).get(ACTION_ARGUMENT))
 
     def _link_rows(self, rows: Sequence[Row]) -> _Links:
-        links = _Links({}, set(), {}, set(), set())
+        links = _Links({}, set(), {}, set(), {})
         model_id, text_turn_ids = self.model_id, self.text_turn_ids
         for row in rows:
             kind = row.kind
@@ -177,8 +177,8 @@ class Transcript:
                     links.own_call_ids.add(row.id)
             elif kind in RESULT_KINDS:
                 links.results[row.parent_row_id] = row
-                if row.seq in self.sent_characters:
-                    links.cut_row_ids.update((row.id, row.parent_row_id))
+                if (sent := self.sent_characters.get(row.seq)) is not None:
+                    links.sent[row.id] = links.sent[row.parent_row_id] = sent
         return links
 
     def _find_cached(self) -> RenderedRows | None:
@@ -280,7 +280,7 @@ class Transcript:
         limit = min(policy.max_characters, self.max_result_characters)
         if policy.mode == "KEEP":
             sent = self.sent_characters.get(row.seq, policy.max_characters)
-            limit = min(sent, self.max_kept_characters)
+            limit = min(max(sent, DEFAULT_POLICY.max_characters), self.max_kept_characters)
         text = cut_text(row.content, limit, row.seq, self.reader)
         return add_changes(text, row.meta.get(CHANGES_KEY))
 

@@ -131,9 +131,7 @@ class ToolMethods:
         if builtin is not None:
             self._check_scope(caller, builtin.scope)
             if builtin.scope is not TokenScope.READ:
-                self._line_rate.check(
-                    caller.agent.id, "call it again", "calls that change something"
-                )
+                self._count_change(caller)
             return await builtin.run(call)
         item = (await self._tool_lists.get_tool_list(caller)).names.find(name)
         self._check_scope(

@@ -56,7 +56,7 @@ from sshwarma.verbs.called_verb import find_typed, split_verb
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
 from sshwarma.verbs.file_views import FileDownload
-from sshwarma.verbs.grammar import UnknownFlag
+from sshwarma.verbs.grammar import UnknownFlag, has_text
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.say import SentMessage, wait_for_answers
@@ -318,7 +318,7 @@ class ExecHandler(TaskHandler):
                 verb, start = typed_verb
                 if verb.text is None or verb.takes_bytes:
                     return None
-                needs_text = verb.text.required and len(line[start:].split()) < len(verb.positional)
+                needs_text = verb.text.required and not has_text(verb, line, start)
                 if not needs_text and not verb.adds_piped_text:
                     return None
                 keeps_end = verb.takes_exact_text
