@@ -92,16 +92,27 @@ async def test_every_request_of_a_turn_fits_the_context(
 
 
 @pytest.mark.process
-async def test_result_to_keep_stays_as_its_turn_was_sent_it(house: House) -> None:
+@pytest.mark.parametrize(
+    ("length", "count", "question"),
+    [
+        (98_000, 1, "and then?"), (3_800, 3, "and then?"), (98_000, 2, "and then?"),
+        (98_000, 1, "and then? " + "Look at all of it. " * 100),
+    ],
+    ids=["one", "three short", "two long", "a long question"],
+)  # fmt: skip
+async def test_result_to_keep_stays_as_its_turn_was_sent_it(
+    house: House, length: int, count: int, question: str
+) -> None:
     """A small window was sent its start; later questions are sent as much of it."""
 
     class Long(ProviderBase):
         async def run(self, caller: Caller, tool: Any, arguments: dict[str, Any]) -> ToolResult:
-            return ToolResult((PROSE * 2_000)[:98_000])
+            return ToolResult((PROSE * 2_000)[:length])
 
     async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
         if len(house.backend.asked) == 1:
-            yield ToolCall("a", "sshwarma__who", {})
+            for number in range(count):
+                yield ToolCall(str(number), "sshwarma__who", {})
         yield TextDelta("I looked.")
 
     def keep(tx: Change) -> None:
@@ -117,15 +128,17 @@ async def test_result_to_keep_stays_as_its_turn_was_sent_it(house: House) -> Non
     host = await LuaHost.start()
     house.turns._deps = replace(house.turns._deps, composer=make_composer(house.world, host))
     await house.says("alice", "@qwen what failed?")
-    (sent,) = house.backend.asked[1].completed_calls
-    await house.says("alice", "@qwen and then?")
+    sent = [one.text for one in house.backend.asked[1].completed_calls]
+    await house.says("alice", f"@qwen {question}")
     await house.says("alice", "@qwen and after that?")
     await host.close()
-    assert 5_000 < len(sent.text) < 40_000
-    assert " more characters of 98,000, key stubs." in sent.text
+    assert len(sent) == count
+    for text in sent:
+        assert 3_000 < len(text) < 40_000
+        assert (" more characters of 98,000, key stubs." in text) == (length == 98_000)
     for request in house.backend.asked[2:]:
         done = [one for message in request.conversation for one in message.done]
-        assert [one.text for one in done] == [sent.text]
+        assert [one.text for one in done] == sent
 
 
 def make_steps(*lengths: list[int]) -> tuple[TurnStep, ...]:

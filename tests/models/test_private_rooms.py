@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
@@ -77,6 +78,29 @@ async def test_tools_name_private_rooms_only_for_who_may_know_of_them(vault: Hou
     assert "down" in shown["sshwarma__go"]
     after = await results_for(vault, "bob")
     assert {name: after[name] for name in CALLS} == before, "nothing is left of alice's question"
+
+
+async def test_last_request_with_a_private_call_is_for_who_asked(
+    vault: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def compose(*args: object, **values: object) -> ModelContext:
+        return ModelContext(())
+
+    async def script(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
+        done = [one.text for one in request.completed_calls]
+        yield RequestSent(json.dumps({"done": done}).encode())
+        if not request.steps:
+            yield ToolCall("a", "sshwarma__tell", {"name": "alice", "text": "a secret of two"})
+        yield TextDelta("I told it.")
+
+    monkeypatch.setattr(vault.services.composer, "compose", compose)
+    await vault.says("alice", "/equip room sshwarma:tell")
+    vault.backend.script, vault.backend.context_tokens = script, 8_000
+    await vault.says("alice", "@qwen tell me")
+    shown = await run_line(vault.caller("alice"), "/wrap @qwen last")
+    assert len(shown.body["done"]) == 1
+    with pytest.raises(Forbidden, match="has private calls for alice"):
+        await run_line(vault.caller("bob"), "/wrap @qwen last")
 
 
 async def test_last_request_that_names_a_private_room_is_hidden_from_others(

@@ -32,7 +32,7 @@ def test_rights_are_checked_by_dispatch_and_rights_alone() -> None:
 RIGHTS_COMPARED_BY_HAND = {
     # What a caller may see; none of these refuses a call for a right.
     ("mcp_views.py", "ADMIN"),
-    ("mem.py", "CREATE"),
+    ("mem_access.py", "CREATE"),
     ("resolve.py", "ADMIN"),
     ("sql.py", "ADMIN"),
 }

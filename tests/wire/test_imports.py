@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,11 @@ def test_model_that_is_added_later_is_sent_the_conversation(
     assert "Forget this." not in composed
 
 
+def open_world(server: Server) -> sqlite3.Connection:
+    """Open the database of a server; a loop must close it each time."""
+    return sqlite3.connect(f"file:{server.data_dir}/world.db?mode=ro", uri=True)
+
+
 def test_kill_in_the_middle_is_completed_by_another_run(
     serve: Callable[..., Server], tmp_path: Path
 ) -> None:
@@ -102,7 +108,7 @@ def test_kill_in_the_middle_is_completed_by_another_run(
     command = [str(PROGRAM), "import", str(file), "--apply", "--data-dir", str(server.data_dir)]
 
     def count() -> int:
-        with sqlite3.connect(f"file:{server.data_dir}/world.db?mode=ro", uri=True) as world:
+        with closing(open_world(server)) as world:
             query = "SELECT count(*) FROM rows WHERE content LIKE 'line % end'"
             return int(world.execute(query).fetchone()[0])
 
@@ -118,7 +124,7 @@ def test_kill_in_the_middle_is_completed_by_another_run(
     server.start()
     done = run_import(server, file, "--apply")
     assert done["counts"]["messages"]["new"] + stored >= 6000
-    with sqlite3.connect(f"file:{server.data_dir}/world.db?mode=ro", uri=True) as world:
+    with closing(open_world(server)) as world:
         query = "SELECT content, seq FROM rows WHERE content LIKE 'line % end' ORDER BY n"
         found = world.execute(query).fetchall()
     assert found == [(f"line {n} end", n) for n in range(1, 6001)]

@@ -240,8 +240,21 @@ def test_an_edit_never_replaces_what_another_stored_meanwhile(
     of_log = alice.run(f"mem session edit stubs.1 --room {room}")
     assert of_log.status == 2 and "name rows of the log" in of_log.err
     assert alice.run(f"mem session edit gone --base 0 = new --room {room}").status == 0
-    assert alice.run(f"mem session edit gone = any --room {room}").status == 0
-    assert alice.run(f"mem session get gone --room {room}").out == "any"
+    assert alice.run(f"mem session edit gone any words --room {room}").status == 2
+    assert alice.run(f"mem session get gone --room {room}").out == "new"
+
+
+def test_a_script_has_the_project_of_the_room_alone(
+    alice: Person, room: str, tmp_path: Path
+) -> None:
+    """Its author may be somebody else, who is no member."""
+    alice.does(f"mem project set k --project {tmp_path}/own --room {room} = mine")
+    call = "host.call('memory:project_memory_get_variable', {key='k', project='PATH'})"
+    script = f"return {call.replace('PATH', f'{tmp_path}/own')}.value"
+    assert alice.run(f"tool new peek --room {room}", script).status == 0
+    done = alice.run(f"run peek --room {room}")
+    assert done.status == 1
+    assert "the project of the room alone" in done.out + done.err
 
 
 @covers("mem project set")

@@ -11,8 +11,8 @@ from sshwarma.wrap.compact import (
     SUMMARY_FRACTION,
     CompactedLog,
     compact_log,
-    summarize_rows,
 )
+from sshwarma.wrap.summary import summarize_rows
 from sshwarma.wrap.transcript import Transcript
 
 AGENTS = AgentDirectory()

@@ -30,6 +30,7 @@ class CompletedCall:
     Attributes:
         seq: number of the row that holds the whole result, or 0 without one.
         length: characters of the whole result, if `text` has only its start.
+        is_private: whether only who asked may see the call.
     """
 
     call: ToolCall
@@ -37,6 +38,7 @@ class CompletedCall:
     is_error: bool
     seq: int = 0
     length: int = 0
+    is_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,11 @@ class StepRequest:
     def completed_calls(self) -> tuple[CompletedCall, ...]:
         """All completed calls of this turn."""
         return tuple(result for step in self.steps for result in step.done)
+
+    @property
+    def has_private_calls(self) -> bool:
+        """Whether a call of this turn is for nobody but who asked."""
+        return any(result.is_private for result in self.completed_calls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,4 +114,5 @@ class StepCalls:
         text = add_changes(text, outcome.changes)
         text = write_names_plainly(text, caller.world.agents)
         is_error = outcome.ending != "result"
-        return CompletedCall(call, text, is_error, outcome.seq, len(outcome.text))
+        length, is_private = len(outcome.text), outcome.is_private
+        return CompletedCall(call, text, is_error, outcome.seq, length, is_private)

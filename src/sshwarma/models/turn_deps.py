@@ -49,12 +49,14 @@ class SentRequest:
         model: name of the model at its provider.
         body: its JSON body.
         private_room_ids: ids of the private rooms that its context names.
+        only_for_id: who asked, if it has private calls, which nobody else may see.
     """
 
     at: int
     model: str
     body: bytes
     private_room_ids: frozenset[str] = frozenset()
+    only_for_id: str | None = None
 
 
 class SentRequestLog:

@@ -108,13 +108,12 @@ class RunningTurn:
         self._results = ResultFitter()
         self._reader: Reader | None = None  # the model, with the tools of its latest request
         self._limit = RequestLimit()
-        # A started step without usage yet.
-        self._uncounted_step: tuple[Backend, StepRequest] | None = None
+        self._uncounted_step: tuple[Backend, StepRequest] | None = None  # started, without usage
         self._is_started = False  # whether the task has begun to run
         self._is_finishing = False  # whether the end is being stored, which must not be interrupted
 
     def start(self) -> None:
-        """Start the turn in its own task and show it in the room."""
+        """Start the turn in its own task; show it in the room."""
         self.live_answer.publish()
         self.task = asyncio.get_running_loop().create_task(self._run())
 
@@ -248,7 +247,8 @@ class RunningTurn:
                     self.live_answer.cut_reason = describe_cut(backend.output_tokens)
                 elif isinstance(part, RequestSent):
                     named = composed.private_room_ids
-                    sent = SentRequest(now_ms(), backend.model, part.body, named)
+                    asker_id = self._question.author_id if request.has_private_calls else None
+                    sent = SentRequest(now_ms(), backend.model, part.body, named, asker_id)
                     self._deps.sent_requests.record(self.turn.room_id, self.agent.id, sent)
                 else:
                     calls.append(part)
@@ -269,8 +269,8 @@ class RunningTurn:
             budget = self._limit.tokens
             if left is not None:
                 budget = min(budget, max(0, left - answer_tokens))
-            # In a thread: to estimate the tokens of long results takes tens of milliseconds.
             known = self._results.sent_characters
+            # In a thread: to estimate the tokens of long results takes tens of milliseconds.
             request = await asyncio.to_thread(self._results.fit, request, budget)
             sent = self._results.sent_characters
             if sent != known:  # later turns keep as much, where the tool says KEEP

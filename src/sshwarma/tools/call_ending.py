@@ -82,6 +82,7 @@ async def record_ending(
         attachments=result.attachments,
         nested_calls=ending.nested_calls,
         render_plan=shown.render_plan,
+        is_private=is_private,
     )
 
 

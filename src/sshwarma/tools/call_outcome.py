@@ -20,6 +20,7 @@ class CallOutcome:
         seconds: that it ran.
         waited: seconds before that in which it waited, for an approval or for its turn.
         changes: what it changed of the files, in words, unless the text says it; "" if nothing.
+        is_private: whether no log shows what it was given and what it returned.
     """
 
     tool: str
@@ -33,6 +34,7 @@ class CallOutcome:
     render_plan: dict[str, Any] | None = None
     waited: float = 0.0
     changes: str = ""
+    is_private: bool = False
 
 
 def add_changes(text: str, changes: object) -> str:

@@ -208,6 +208,9 @@ Text: TypeAlias = Annotated[str, Arg("text", rest=True)]
 TextAfterEquals: TypeAlias = Annotated[str, Arg("text", rest=True, particle="=")]
 """Free text, with or without `=` before it."""
 
+Pattern: TypeAlias = Annotated[str, Arg("text", rest=True, particle="--")]
+"""Free text, with or without `--` before it: it may begin with dashes."""
+
 Words: TypeAlias = Annotated[str, Arg(rest=True)]
 """The rest of the words, with flags anywhere among them."""
 

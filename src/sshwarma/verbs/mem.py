@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection
 
 from sshwarma.services import services_of
+from sshwarma.verbs.mem_access import check_member, check_membership
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.views import format_count
 from sshwarma.world import memory, projects
 from sshwarma.world.access import (
-    Member,
     Right,
-    compute_rights,
-    permission_denied_error,
     read_members,
 )
 from sshwarma.world.caller import Caller
@@ -29,7 +27,6 @@ from sshwarma.world.errors import (
     WorldError,
     too_long_error,
 )
-from sshwarma.world.ids import now_ms
 from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.projects import ProjectPath
 from sshwarma.world.store import Change
@@ -155,46 +152,16 @@ async def find_memory(
     if not of_project:
         return Memory(None, caller.room_id)
     path = await services_of(caller).projects.find(caller.room_id, project)
-    exists = path.is_default or await _check_membership(caller, path, writes=writes)
+    if path.is_default:
+        return Memory(path, caller.room_id)
+    if caller.call_stack is not None and caller.call_stack.is_nested:
+        # Its author may be somebody else, who is no member and reads what it does with the value.
+        raise Forbidden(
+            "A script uses the project of the room alone.",
+            hint="Call the tool itself for another project.",
+        )
+    exists = await check_membership(caller, path, writes=writes)
     return Memory(path, caller.room_id, is_new_project=not exists)
-
-
-async def _check_membership(caller: Caller, path: ProjectPath, *, writes: bool) -> bool:
-    """Return whether a project exists, if the caller may use it."""
-
-    def read(conn: Connection) -> tuple[bool, dict[str, Member]]:
-        project = projects.find_project(conn, path.path)
-        return project is not None, read_members(conn, project.id) if project else {}
-
-    exists, members = await caller.world.store.read(read)
-    if exists:
-        check_member(caller, path, members, Right.TALK if writes else Right.ENTER)
-    elif Right.CREATE not in caller.rights_in(await caller.room(), now_ms()):
-        raise _no_member_error(path, [])  # who could not make it learns nothing of it
-    return exists
-
-
-def check_member(
-    caller: Caller, path: ProjectPath, members: Mapping[str, Member], needed: Right
-) -> None:
-    """Raise Forbidden unless all readers of a caller have a right in a project."""
-    now, readers = now_ms(), caller.readers
-    if readers and all(
-        needed in compute_rights(reader, "private", members.get(reader.id), now)
-        for reader in readers
-    ):
-        return
-    owners = [one.agent_id for one in members.values() if one.role == "owner"]
-    may_ask = caller.agent.role != "guest"
-    raise _no_member_error(
-        path, sorted(map(caller.world.agents.name_of, owners)) if may_ask else []
-    )
-
-
-def _no_member_error(path: ProjectPath, owners: Sequence[str]) -> Forbidden:
-    return permission_denied_error(
-        f"needs to be a member of the project {path.given}", ask=owners or ["an admin"]
-    )
 
 
 async def read_memory(
@@ -212,6 +179,15 @@ async def read_text(caller: Caller, place: Memory, key: str) -> str:
     """
     memory.check_key(key)
     return await read_memory(caller, place, lambda conn, scope: need_text(conn, place, scope, key))
+
+
+async def read_session_text(caller: Caller, key: str) -> str:
+    """Return the value of a key of session memory.
+
+    Raises:
+        NotFound: if it is not there.
+    """
+    return await read_text(caller, await find_memory(caller, of_project=False), key)
 
 
 def need_text(conn: Connection, place: Memory, scope_id: str | None, key: str) -> str:
@@ -342,6 +318,8 @@ async def edit_text(
         Conflict: if the value changes again and again.
     """
     memory.check_key(key)
+    if place.project is None:
+        memory.check_not_stub(key)
 
     def read(conn: Connection, scope_id: str | None) -> str:
         value = memory.find_value(conn, scope_id, key)

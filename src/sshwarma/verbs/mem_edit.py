@@ -31,7 +31,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world import memory, memory_history
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict
+from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
@@ -145,18 +145,24 @@ def _restore_signs(text: str, *, tabs: bool, crlf: bool) -> str:
 async def _store(
     caller: Caller, place: Memory, key: str, text: str, base: int | None
 ) -> Confirmation:
-    """Store a value that was made from a version; None for any.
+    """Store a value that was made from a version.
 
     Raises:
+        Invalid: if no version is given: words behind a key without quotes are no text.
         Conflict: if the value has another version now.
     """
     memory.check_key(key)
+    if base is None:
+        raise Invalid(
+            "An edit with a text needs --base and the version that the text was made from.",
+            hint="Without a text it opens the line editor; set replaces a value in any case.",
+        )
     check_size(caller, text)
 
     def work(tx: Change, scope_id: str) -> WriteOutcome:
         value = memory.find_value(tx.conn, scope_id, key)
         version = _read_version(tx.conn, scope_id, value)
-        if base is not None and version != base and (value is None or value.content != text):
+        if version != base and (value is None or value.content != text):
             raise _changed_error(caller, place, key, base, value)
         return write_value(tx, place, scope_id, key, text, caller)
 
@@ -176,15 +182,16 @@ def _changed_error(
     caller: Caller, place: Memory, key: str, base: int, value: Thing | None
 ) -> Conflict:
     """Return the refusal of a text made from a version that others have replaced."""
-    hint = "Without --base the same line replaces what is there now"
+    hint = "With set, in place of edit and --base, the text replaces it"
     if value is None:
-        return Conflict(f'"{key}" was deleted since version {base}.', hint=f"{hint}.")
+        done = f'"{key}" was deleted since version {base}; nothing was stored.'
+        return Conflict(done, hint="With --base 0 the text is stored again.")
     author_id = memory.get_author_id(value)
     who = caller.world.agents.name_of(author_id) if author_id else "somebody"
     named = {"project": place.given} if place.given else {}
     verb = f"mem {'session' if place.project is None else 'project'} get"
     return Conflict(
-        f'"{key}" was set by {who} since {f"version {base}" if base else "it was new"}; nothing'
-        " was stored.",
+        f'"{key}" was set by {who} {f"since version {base}" if base else "meanwhile"}; nothing was'
+        " stored.",
         hint=next_call(f"{{}} shows the value. {hint}.", verb, key=key, **named),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -26,8 +27,7 @@ async def complete_session_keys(request: CompletionRequest) -> list[Option]:
 async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> list[Option]:
     caller = request.caller
     given = request.given
-    at = given.index("--project") + 1 if of_project and "--project" in given else len(given)
-    project = given[at] if at < len(given) else None
+    project = _find_project(given) if of_project else None
     try:
         place = await find_memory(caller, project, of_project=of_project)
     except WorldError:  # of a project that does not exist, or that it may not use
@@ -40,6 +40,16 @@ async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> lis
         ),
     )
     return [(key, "") for key in page.keys]
+
+
+def _find_project(given: Sequence[str]) -> str | None:
+    """Return the value of `--project` among words; None without one."""
+    for word, following in zip(given, (*given[1:], None), strict=True):
+        if word == "--project":
+            return following
+        if word.startswith("--project="):
+            return word.partition("=")[2]
+    return None
 
 
 ProjectKey: TypeAlias = Annotated[str, Arg(complete=complete_project_keys, may_have_spaces=True)]

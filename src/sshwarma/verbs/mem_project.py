@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import Flag, Text, TextAfterEquals
+from sshwarma.verbs.arguments import Flag, Pattern, TextAfterEquals
 from sshwarma.verbs.mem import (
     NAMESPACE,
     delete_key,
@@ -230,7 +230,7 @@ async def delete_project_key(
     examples=("/mem project search plan Friday|Monday",),
 )
 async def search_project_value(
-    caller: Caller, key: ProjectKey, pattern: Text, *, project: ProjectName | None = None
+    caller: Caller, key: ProjectKey, pattern: Pattern, *, project: ProjectName | None = None
 ) -> MemoryMatches:
     """Search a value of project memory by a regular expression.
 

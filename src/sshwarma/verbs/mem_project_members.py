@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import AgentName
-from sshwarma.verbs.mem import find_memory, mem, read_memory
+from sshwarma.verbs.mem import Memory, find_memory, mem, read_memory
 from sshwarma.verbs.mem_keys import ProjectName
 from sshwarma.verbs.rights import DataRight
 from sshwarma.verbs.views import draw_columns, format_count, view
@@ -17,6 +17,7 @@ from sshwarma.world import memory, projects
 from sshwarma.world.access import (
     Member,
     Right,
+    TokenScope,
     compute_rights,
     permission_denied_error,
     read_all_members,
@@ -143,6 +144,10 @@ async def list_project_members(
         project: path of another project (default: the project of this room).
     """
     place = await find_memory(caller, project)
+    return await _describe_members(caller, place)
+
+
+async def _describe_members(caller: Caller, place: Memory) -> ProjectMembers:
     if place.is_new_project:
         raise NotFound(
             f"Nothing is stored for the project {place.given} yet.",
@@ -162,6 +167,7 @@ async def list_project_members(
     "project member",
     needs=Right.TALK,
     also_needs=(PROJECT_OWNER_RIGHT,),
+    scope=TokenScope.BUILD,
     tool=False,
     examples=(
         "/mem project member bob member --project ../site",
@@ -216,7 +222,7 @@ async def set_project_member(
             )
 
     await caller.change(work)
-    return await list_project_members(caller, project=project)
+    return await _describe_members(caller, place)  # also to who is no member any more
 
 
 def _read_members(conn: Connection, scope_id: str | None) -> dict[str, Member]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sshwarma.verbs.arguments import Flag, Text, TextAfterEquals
+from sshwarma.verbs.arguments import Flag, Pattern, TextAfterEquals
 from sshwarma.verbs.mem import (
     NAMESPACE,
     change_memory,
@@ -255,7 +255,7 @@ async def copy_session_value(
     namespace=NAMESPACE,
     examples=("/mem session search draft TODO|FIXME",),
 )
-async def search_session_value(caller: Caller, key: SessionKey, pattern: Text) -> MemoryMatches:
+async def search_session_value(caller: Caller, key: SessionKey, pattern: Pattern) -> MemoryMatches:
     """Search a value in session memory by a regular expression.
 
     Returns the lines that match, with their numbers, and what matches in bold. It takes at most

@@ -12,7 +12,7 @@ from sshwarma.common.limits import MAX_DELIMITER_CHARACTERS, MAX_EXACT_INTEGER
 from sshwarma.common.unified_diff import DiffError, Patched
 from sshwarma.verbs.arguments import Arg, Flag, TextAfterEquals, Word
 from sshwarma.verbs.file_arguments import LineNumber
-from sshwarma.verbs.mem import NAMESPACE, edit_text, find_memory, mem, read_text
+from sshwarma.verbs.mem import NAMESPACE, edit_text, find_memory, mem, read_session_text
 from sshwarma.verbs.mem_keys import SessionKey
 from sshwarma.verbs.mem_views import MemoryText
 from sshwarma.verbs.rights import MEMORY_RIGHT
@@ -27,9 +27,8 @@ Character: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_IN
 TabSpaces: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_TAB_SPACES)]
 
 
-async def _read(caller: Caller, key: str) -> str:
-    """Return the value of a key of session memory."""
-    return await read_text(caller, await find_memory(caller, of_project=False), key)
+def _line_error(name: str, key: str, count: int, got: int) -> Invalid:
+    return Invalid(f'{name}: "{key}" has {format_count(count, "line")} (got {got}).')
 
 
 def _check_range(start: int | None, end: int | None, unit: str) -> None:
@@ -66,7 +65,7 @@ async def read_session_lines(
         number_lines: begin each line with its number.
         delimiter: what stands between the number and the line (default: a bar between spaces).
     """
-    text = await _read(caller, key)
+    text = await read_session_text(caller, key)
     _check_range(start_line, end_line, "line")
     if len(delimiter or "") > MAX_DELIMITER_CHARACTERS:
         raise too_long_error("delimiter", len(delimiter or ""), MAX_DELIMITER_CHARACTERS)
@@ -83,7 +82,7 @@ async def read_session_lines(
     if not part and first > 1:
         count = await asyncio.to_thread(lines.count_text_lines, text)
         if first > count:
-            raise Invalid(f'start_line: "{key}" has {format_count(count, "line")} (got {first}).')
+            raise _line_error("start_line", key, count, first)
     return MemoryText(key, part, is_part=True)
 
 
@@ -111,7 +110,7 @@ async def read_session_characters(
         start_char: index of the first character, from 0 (default: 0).
         end_char: index behind the last one (default: the end of the value).
     """
-    text = await _read(caller, key)
+    text = await read_session_text(caller, key)
     _check_range(start_char, end_char, "char")
     if (start_char or 0) > len(text):
         count = format_count(len(text), "character")
@@ -141,9 +140,13 @@ async def insert_session_lines(
         text: the lines; the end of the last one is added if it is missing.
     """
     place = await find_memory(caller, of_project=False)
-    old, _ = await edit_text(
-        caller, place, key, lambda value: lines.insert_before_line(value, before_line, text)
-    )
+
+    def insert(value: str) -> str:
+        if before_line > (count := lines.count_text_lines(value)) + 1:
+            raise _line_error("before_line", key, count, before_line)
+        return lines.insert_before_line(value, before_line, text)
+
+    old, _ = await edit_text(caller, place, key, insert)
     count = format_count(lines.count_text_lines(text), "line")
     is_inside = before_line <= await asyncio.to_thread(lines.count_text_lines, old)
     where = f"before line {before_line}" if is_inside else "at the end"
@@ -276,7 +279,7 @@ async def count_session_characters(caller: Caller, key: SessionKey) -> MemoryTex
     Args:
         key: the key.
     """
-    return MemoryText(key, str(len(await _read(caller, key))))
+    return MemoryText(key, str(len(await read_session_text(caller, key))))
 
 
 @mem.verb(
@@ -294,7 +297,7 @@ async def count_session_lines(caller: Caller, key: SessionKey) -> MemoryText:
     Args:
         key: the key.
     """
-    count = await asyncio.to_thread(lines.count_text_lines, await _read(caller, key))
+    count = await asyncio.to_thread(lines.count_text_lines, await read_session_text(caller, key))
     return MemoryText(key, str(count))
 
 
@@ -313,7 +316,7 @@ async def check_session_line_ends(caller: Caller, key: SessionKey) -> MemoryText
     Args:
         key: the key.
     """
-    text = await _read(caller, key)
+    text = await read_session_text(caller, key)
     return MemoryText(key, await asyncio.to_thread(indentation.describe_line_ends, text))
 
 
@@ -356,7 +359,7 @@ async def check_session_indentation(caller: Caller, key: SessionKey) -> MemoryTe
     Args:
         key: the key.
     """
-    text = await _read(caller, key)
+    text = await read_session_text(caller, key)
     return MemoryText(key, await asyncio.to_thread(indentation.describe_indentation, text))
 
 

@@ -25,6 +25,7 @@ from sshwarma.world import memory, memory_history
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.store import Change
 
@@ -277,20 +278,25 @@ async def _compare(caller: Caller, place: Memory, key: str, version: int | None)
 
 async def _restore(caller: Caller, place: Memory, key: str, version: int | None) -> Confirmation:
     memory.check_key(key)
+    if place.project is None:
+        memory.check_not_stub(key)
     number, text = await read_memory(
         caller, place, lambda conn, scope: _read_old(conn, place, scope, key, version)
     )
 
-    def work(tx: Change, scope_id: str) -> None:
-        write_value(tx, place, scope_id, key, text, caller)
+    def work(tx: Change, scope_id: str) -> WriteOutcome:
+        return write_value(tx, place, scope_id, key, text, caller)
 
     notice = f'restored the key "{key}" of {place.label}'
-    await change_memory(caller, place, work, notice, size=len(text.encode()))
+    outcome = await change_memory(caller, place, work, notice, size=len(text.encode()))
+    if outcome == "unchanged":
+        return Confirmation(f'"{key}" has the value of version {number} already.')
+    action = "delete" if outcome == "new" else "restore"
     return Confirmation(
         f'"{key}" has the value of version {number} again.',
         next=next_call(
             "{} takes it back.",
-            f"mem {'session' if place.project is None else 'project'} restore",
+            f"mem {'session' if place.project is None else 'project'} {action}",
             key=key,
             **({"project": place.given} if place.given else {}),
         ),

@@ -149,11 +149,16 @@ def draw_memory_keys(result: MemoryKeys, reader: Reader) -> Block:
     return block(*lines)
 
 
+def _shorten_key(key: str) -> str:
+    short = shorten_name(key)
+    return short if short == key else f"{short}…"
+
+
 def draw_key_table(entries: tuple[tuple[KeyEntry, str], ...]) -> list[Line]:
     """Draw keys with size, author and time."""
     return draw_columns(
         (
-            ("thing", shorten_name(entry.key)),
+            ("thing", _shorten_key(entry.key)),
             format_size(entry.size),
             author,
             ("dim", format_clock(entry.set_at)),
@@ -227,7 +232,9 @@ class MemoryMatches:
         if self.sentence:
             return self.sentence
         if not self.matches:
-            return f'No matches were found in "{self.key}".'
+            quoted = self.pattern[:1] in "\"'" and self.pattern[-1:] == self.pattern[:1]
+            hint = " The quotes are part of the pattern." if quoted and self.pattern[1:] else ""
+            return f'No matches were found in "{self.key}".{hint}'
         count = len(self.matches)
         return f'{count} {"match" if count == 1 else "matches"} in "{self.key}":'
 

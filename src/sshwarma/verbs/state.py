@@ -8,6 +8,7 @@ from typing import Annotated, Final, TypeAlias
 from sshwarma.common.limits import MAX_ROOM_STATES
 from sshwarma.common.near_names import suggest_near_names
 from sshwarma.common.shorten import shorten_name
+from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import (
     Arg,
@@ -150,6 +151,9 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
     summary = (
         f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
     )
+    if owner_ids := await services_of(caller).projects.list_owners(directory):
+        owners = ", ".join(sorted(map(caller.world.agents.name_of, owner_ids)))
+        summary += f" Its project is that of {owners}, who may change what the room stores there."
     return Confirmation(f"The directory of {room.name} is now {directory}. {summary}")
 
 

@@ -162,6 +162,16 @@ async def wrap(
         if sent is None:
             raise NotFound(f"No request was sent to {agent.name} here since the server started.")
         await _require_known_rooms(caller, agent, sent.private_room_ids)
+        if sent.only_for_id not in (None, caller.agent.id) or (
+            sent.only_for_id is not None and caller.is_shown_in_room
+        ):
+            who = caller.world.agents.name_of(sent.only_for_id)
+            raise Forbidden(
+                f"The last request to {agent.name} has private calls for {who}.",
+                hint=next_call(
+                    "{} shows what it would be sent for you.", "wrap", model=f"@{agent.name}"
+                ),
+            )
         return ModelRequest(agent.name, sent.at, json.loads(sent.body))
     async with services_of(caller).workspaces.take_long_read(caller):
         details, context = await compose_for(caller, agent)

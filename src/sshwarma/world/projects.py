@@ -45,11 +45,13 @@ class ProjectPath:
         path: absolute, without links, `.` and `..`.
         given: as it was given; "" for the project of the room.
         is_default: whether it is the project of the caller's room.
+        is_by_link: whether the name leads to the path by a link.
     """
 
     path: str
     given: str
     is_default: bool
+    is_by_link: bool = False
 
 
 class ProjectPaths:
@@ -99,11 +101,38 @@ class ProjectPaths:
             raise too_long_error("project", len(project), MAX_PROJECT_PATH_CHARACTERS)
         if not project.isprintable():
             raise Invalid("project: is not a path: it has control characters.")
-        typed = str(Path(directory) / project)
+        typed = _join_path(directory, project)
         _check_place(_remove_dots(typed), project)
         path = await self._make_canonical(typed)
         _check_place(path, project)
-        return ProjectPath(path, project, path == of_room)
+        return ProjectPath(path, project, path == of_room, path != _remove_dots(typed))
+
+    async def is_used_by_rooms(self, path: str) -> bool:
+        """Return whether some room uses the project of a canonical path as its own."""
+        if self.is_pinned:
+            return path == self._start_path
+        directories = await self._world.memoized("directories", read_directories)
+        used = {self.start_directory, *directories.values()}
+        return path in {await self._make_canonical(directory) for directory in used}
+
+    async def list_owners(self, directory: str) -> list[str]:
+        """Return the ids of the owners of the project of a directory.
+
+        None if rooms do not use the projects of their directories.
+
+        Raises:
+            TimedOut: if the file system does not answer.
+        """
+        if self.is_pinned:
+            return []
+        path = await self._make_canonical(directory)
+
+        def read(conn: Connection) -> list[str]:
+            project = find_project(conn, path)
+            members = {} if project is None else access.read_members(conn, project.id)
+            return [member.agent_id for member in members.values() if member.role == "owner"]
+
+        return await self._world.store.read(read)
 
     async def _make_canonical(self, path: str) -> str:
         """Return the canonical path of a directory, as it was some seconds ago at most.
@@ -124,6 +153,14 @@ class ProjectPaths:
                 raise Invalid("project: its path cannot be read.") from None
             self._canonical[path] = known
         return known
+
+
+def _join_path(directory: str, project: str) -> str:
+    """Return a path below a directory, or an absolute one; with one slash before it.
+
+    POSIX lets two slashes stand for something else, and Python keeps them; Linux does not.
+    """
+    return "/" + str(Path(directory) / project).lstrip("/")
 
 
 def _remove_dots(path: str) -> str:

@@ -58,6 +58,10 @@ log = structlog.get_logger(__name__)
 MIN_LOG_TOKENS: Final = 400
 """Tokens that the log gets rather than results of tools."""
 
+KEPT_FRACTION: Final = 0.6
+"""Fraction of the tokens that are reserved for results of a turn that earlier ones may take if
+their tools say KEEP."""
+
 MAX_REMEMBERED_WINDOWS: Final = 1_000
 """Rooms whose window keeps its beginning from one request to the next."""
 
@@ -200,9 +204,9 @@ class ContextComposer:
         free_tokens = budget - count_answer_tokens(budget, reader.output_tokens) - tool_tokens
         all_layers = fit_layers(all_layers, free_tokens - MIN_LOG_TOKENS)
         free_tokens -= sum(layer.tokens for layer in all_layers)
-        log_budget = max(free_tokens - reader.result_tokens, min(MIN_LOG_TOKENS, free_tokens), 0)
+        budgets = _share_log_tokens(free_tokens, reader.result_tokens)
         rows = log_window.rows
-        layers, summarized_ids = await fit_log_layers(all_layers, rows, transcript, log_budget)
+        layers, summarized_ids = await fit_log_layers(all_layers, rows, transcript, *budgets)
         return ModelContext(
             sort_layers(layers),
             tuple(notices),
@@ -212,7 +216,7 @@ class ContextComposer:
             tools=hashlib.sha256(tools.text.encode("utf-8", "surrogatepass")).hexdigest(),
             tool_tokens=tool_tokens,
             private_room_ids=await _list_private_rooms(caller, room),
-            log_preview=await _preview_log(rows, transcript, log_budget, preview_tokens),
+            log_preview=await _preview_log(rows, transcript, *budgets, preview_tokens),
         )
 
     async def _read_facts(
@@ -311,13 +315,24 @@ class ContextComposer:
         return results
 
 
+def _share_log_tokens(free_tokens: int, result_tokens: int) -> tuple[int, int]:
+    """Return the tokens of the log, and those more that results to keep may take.
+
+    `result_tokens` are reserved for the results of the turn.
+    """
+    log_tokens = max(free_tokens - result_tokens, min(MIN_LOG_TOKENS, free_tokens), 0)
+    return log_tokens, int(max(0, free_tokens - log_tokens) * KEPT_FRACTION)
+
+
 async def _preview_log(
-    rows: Sequence[Row], transcript: Transcript, budget: int, tokens: int | None
+    rows: Sequence[Row], transcript: Transcript, budget: int, kept_tokens: int, tokens: int | None
 ) -> LogPreview | None:
     """Preview a log of at most `tokens`, 0 for its budget; None for no preview."""
     if tokens is None:
         return None
-    return await asyncio.to_thread(preview_log, rows, transcript, min(budget, tokens or budget))
+    if tokens:
+        return await asyncio.to_thread(preview_log, rows, transcript, min(budget, tokens))
+    return await asyncio.to_thread(preview_log, rows, transcript, budget, kept_tokens)
 
 
 def _join_messages(said: Any) -> str:

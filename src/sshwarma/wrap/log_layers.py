@@ -52,9 +52,15 @@ def make_transcript(
 
 
 async def fit_log_layers(
-    found: Iterable[Layer], rows: Sequence[Row], transcript: Transcript, budget: int
+    found: Iterable[Layer],
+    rows: Sequence[Row],
+    transcript: Transcript,
+    budget: int,
+    kept_tokens: int,
 ) -> tuple[list[Layer], frozenset[str]]:
     """Return the layers with those of the log compacted to `budget` tokens.
+
+    Results to keep may have `kept_tokens` more.
 
     Returns them with the ids of the turns that are summarized in a line.
     """
@@ -70,9 +76,9 @@ async def fit_log_layers(
             sum(len(row.content) for row in layer_rows) <= MAX_INLINE_CHARACTERS
         )
         short_log = (
-            compact_log(layer_rows, transcript, budget)
+            compact_log(layer_rows, transcript, budget, kept_tokens)
             if is_short
-            else await asyncio.to_thread(compact_log, layer_rows, transcript, budget)
+            else await asyncio.to_thread(compact_log, layer_rows, transcript, budget, kept_tokens)
         )
         summarized_ids |= short_log.cut_turn_ids
         layers += _log_layers(layer, short_log)

@@ -58,12 +58,14 @@ class LogPreview:
     note: str
 
 
-def preview_log(rows: Sequence[Row], transcript: Transcript, budget: int) -> LogPreview:
+def preview_log(
+    rows: Sequence[Row], transcript: Transcript, budget: int, kept_tokens: int = 0
+) -> LogPreview:
     """Return a log before and after it is compacted; nothing stored changes."""
     tools = {tool_of(row) for row in rows if row.kind in CALL_KINDS}
     whole = replace(transcript, policies=dict.fromkeys(tools, _KEEP), cache=None)
     before = whole.render_parts(rows)
-    compacted = compact_log(rows, transcript, budget)
+    compacted = compact_log(rows, transcript, budget, kept_tokens)
     after = _list_sent(rows, compacted)
     calls = {row.id: row for row in rows if row.kind == "tool.call"}
     found = tuple(

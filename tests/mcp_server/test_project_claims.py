@@ -1,0 +1,65 @@
+"""Who gets at the memory of a project that is for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sshwarma.world.errors import Forbidden, Invalid
+from support.mcp_server import Served
+from support.memory_client import Memory
+from support.services import services_in
+
+
+@pytest.fixture
+async def token(served: Served) -> str:
+    token = await served.newcomer("ann")
+    await served.do("ann", "/equip me memory:*", "lobby")
+    return token
+
+
+async def test_path_with_two_slashes_is_that_with_one(served: Served, token: str) -> None:
+    async with served.client(token) as ann:
+        for path in ("//proc/self/fd/1/x", "///dev/fd/1/x", "//proc/self/cwd"):
+            told = await Memory(ann).refused(
+                "project_memory_set_variable", key="k", value="x", project=path
+            )
+            assert "is no directory for a project" in told, path
+
+
+async def test_nobody_claims_the_project_that_a_room_will_use(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    projects = services_in(served.world).projects
+    projects.is_pinned, projects.start_directory = False, str(tmp_path)
+    await served.newcomer("bob")
+    await served.agent("olga", "owner")
+    await served.do("olga", "/create vault", "lobby")
+    await served.do("olga", f"/state directory {tmp_path}/secret", "vault")
+    with pytest.raises(Forbidden, match="a member of the project"):
+        await served.do("bob", f"/mem project set note --project {tmp_path}/secret = x", "lobby")
+    await served.do("bob", f"/mem project set note --project {tmp_path}/bobs = x", "lobby")
+    told = await served.do("olga", f"/state directory {tmp_path}/bobs", "vault")
+    assert "Its project is that of bob, who may change" in told.text
+
+
+async def test_who_leaves_a_project_reads_who_remains(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    at = f"--project {tmp_path}/own"
+    await served.newcomer("bob")
+    await served.do("ann", f"/mem project set k {at} = mine", "lobby")
+    await served.do("ann", f"/mem project member bob owner {at}", "lobby")
+    left = await served.do("bob", f"/mem project member bob none {at}", "lobby")
+    assert left.members == {"ann": "owner"}
+    with pytest.raises(Forbidden):
+        await served.do("bob", f"/mem project get k {at}", "lobby")
+
+
+async def test_links_of_the_server_are_not_shown_by_new_projects(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to("/etc")
+    with pytest.raises(Invalid, match="leads elsewhere by a link"):
+        await served.do("ann", f"/mem project set k --project {tmp_path}/link/x = v", "lobby")
