@@ -40,6 +40,10 @@ async def test_nobody_claims_the_project_that_a_room_will_use(
     with pytest.raises(Forbidden, match="a member of the project"):
         await served.do("bob", f"/mem project set note --project {tmp_path}/secret = x", "lobby")
     await served.do("bob", f"/mem project set note --project {tmp_path}/bobs = x", "lobby")
+    await served.do("olga", "/room delete vault", "vault")
+    with pytest.raises(Forbidden, match="a member of the project"):
+        await served.do("bob", f"/mem project set k --project {tmp_path}/secret = x", "lobby")
+    await served.do("olga", "/room restore vault", "lobby")
     told = await served.do("olga", f"/state directory {tmp_path}/bobs", "vault")
     assert "Its project is that of bob, who may change" in told.text
 
@@ -53,8 +57,33 @@ async def test_who_leaves_a_project_reads_who_remains(
     await served.do("ann", f"/mem project member bob owner {at}", "lobby")
     left = await served.do("bob", f"/mem project member bob none {at}", "lobby")
     assert left.members == {"ann": "owner"}
+    await served.do("ann", f"/mem project member bob member {at}", "lobby")
+    left = await served.do("bob", f"/mem project member bob none {at}", "lobby")
+    assert left.members == {"ann": "owner"}
     with pytest.raises(Forbidden):
         await served.do("bob", f"/mem project get k {at}", "lobby")
+
+
+async def test_command_of_another_has_the_project_of_the_room_alone(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    await served.newcomer("bob")
+    await served.do("ann", f"/mem project set k --project {tmp_path}/own = mine", "lobby")
+    await served.do("bob", "/create den", "lobby")
+    named = f"project={tmp_path}/own"
+    lines = {
+        "a": f"/mem project get k --project {tmp_path}/own --to leak",
+        "b": f"/run memory:project_memory_get_variable key=k {named}",
+        "c": f"/mem project set k --project {tmp_path}/own = hers",
+    }
+    for name, line in lines.items():
+        await served.do("bob", f"/put command:{name} = {line}", "den")
+        await served.do("bob", f"/equip room command:{name}", "den")
+        with pytest.raises(Forbidden, match="the project of the room alone"):
+            done = await served.do("ann", f"/{name}", "den")
+            raise Forbidden(str(done))  # a tool says it in its outcome
+    shown = await served.do("ann", f"/mem project get k --project {tmp_path}/own", "den")
+    assert shown.value == "mine"
 
 
 async def test_links_of_the_server_are_not_shown_by_new_projects(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -230,3 +231,30 @@ async def test_tools_are_found_by_the_names_of_the_list(house: House) -> None:
     for name, text in results.items():
         assert not text.startswith("Unknown"), name
         assert "look" in text
+
+
+async def test_question_of_a_script_is_not_that_of_who_ran_it(
+    vault: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that it asks has the project of the room alone."""
+    alice = vault.caller("alice")
+    for caller, is_scripted in (
+        (alice, False), (alice.inside_call("own:say"), False),
+        (alice.inside_call("t:peek").inside_call("sshwarma:say"), True),
+        (replace(alice, is_scripted=True), True),
+    ):  # fmt: skip
+        asked: list[Question] = []
+        start = vault.turns.start_turn
+
+        def keep(
+            *args: Any, asked: Question, known: list[Question] = asked, start: Any = start
+        ) -> Any:
+            known.append(asked)
+            return start(*args, asked=asked)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(vault.turns, "start_turn", keep)
+            said = await run_line(caller, "@qwen hello")
+        for turn_id in said.turns:
+            await vault.turns.wait_until_ended(turn_id)
+        assert [one.is_scripted for one in asked] == [is_scripted]

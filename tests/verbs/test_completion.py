@@ -263,3 +263,14 @@ async def test_values_of_each_setting_of_a_model_are_completed(alice: Someone) -
     assert await offered(alice, "/model set m1 rooms den,l") == ["lobby"]
     assert all(not value for value in map(_list_values, (int, str, float | None)))
     assert _list_values(bool | None) == ["on", "off"]
+
+
+async def test_keys_of_a_memory_are_completed(alice: Someone) -> None:
+    for key in ("plan", "'release plan'"):
+        await do(alice, f"/mem project set {key} = x")
+        await do(alice, f"/mem session set {key} = x")
+    for scope in ("project", "session"):
+        assert await offered(alice, f"/mem {scope} get pl") == ["plan"]
+        assert {"plan", "'release plan'"} <= set(await offered(alice, f"/mem {scope} get "))
+    assert await offered(alice, "/mem project get --project=/srv/none pl") == []
+    assert await offered(alice, "/mem project get --project /srv/none pl") == []

@@ -96,8 +96,7 @@ class RunningTurn:
         self.end_reason: EndReason | None = None
         self._stop_text = "was stopped"
         self.task: asyncio.Task[None] | None = None
-        self._deps = deps
-        self._world = deps.world
+        self._deps, self._world = deps, deps.world
         self._question = question
         asker = deps.world.agents.name_of(question.author_id)
         self._requests = StepRequestBuilder(asker, question.content)
@@ -314,6 +313,7 @@ class RunningTurn:
             room_id=self.turn.room_id,
             door="model",
             question=self.asked,
+            is_scripted=self.asked.is_scripted,
             called_in_id=self.turn.room_id,
             on_wait=self._budget.extend_time,
             model_reader=self._reader,

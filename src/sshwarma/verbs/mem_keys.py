@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Annotated, TypeAlias
 
 from pydantic import Field
@@ -44,7 +45,7 @@ async def _complete_keys(request: CompletionRequest, *, of_project: bool) -> lis
 
 def _find_project(given: Sequence[str]) -> str | None:
     """Return the value of `--project` among words; None without one."""
-    for word, following in zip(given, (*given[1:], None), strict=True):
+    for word, following in zip_longest(given, given[1:]):
         if word == "--project":
             return following
         if word.startswith("--project="):

@@ -183,7 +183,8 @@ async def set_project_member(
 ) -> ProjectMembers:
     """Let somebody use a project, or end that.
 
-    Members read and change its memory from every room; owners also decide who is a member.
+    Members read and change its memory from every room, and may leave; owners also decide who is a
+    member.
 
     Args:
         name: the agent: a person, a model or a program.
@@ -196,9 +197,10 @@ async def set_project_member(
     own = members.get(caller.agent.id)
     is_owner = own is not None and own.role == "owner"
     owners = [names(one.agent_id) for one in members.values() if one.role == "owner"]
+    is_leaving = own is not None and agent.id == caller.agent.id and role == "none"
     await PROJECT_OWNER_RIGHT.require(
         caller,
-        caller.agent.id if is_owner else None,
+        caller.agent.id if is_owner or is_leaving else None,
         refusal=permission_denied_error("needs to be an owner of the project", ask=sorted(owners))
         if owners
         else None,

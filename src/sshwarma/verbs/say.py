@@ -19,6 +19,7 @@ from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
+from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.verb_synonyms import find_slash_line
 from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
@@ -101,7 +102,10 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     reasons = {agent.id: here.explain_silence(agent, now) for agent in mentioned}
     models = [agent for agent in mentioned if not reasons[agent.id]]
     question = caller.question or Question(
-        caller.agent.id, caller.limits.turns_per_question, via=caller.origin.fingerprint
+        caller.agent.id,
+        caller.limits.turns_per_question,
+        via=caller.origin.fingerprint,
+        is_scripted=is_of_script(caller),
     )
     if models:
         check_answer_capacity(caller, answering, len(models))

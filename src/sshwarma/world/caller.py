@@ -50,6 +50,7 @@ class Caller:
         arguments: those of a call by name, which the audit records with the line.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
+        is_scripted: whether a command that somebody else made wrote the line.
         called_in_id: of an answering model, the id of the room in which it was called.
         scope: the scope of the token used.
         upload: the content that came with the request, for a verb that takes bytes.
@@ -75,6 +76,7 @@ class Caller:
     question: Question | None = None
     called_in_id: str | None = None
     call_stack: CallStack | None = None
+    is_scripted: bool = False
     scope: TokenScope = TokenScope.APPROVE
     upload: PendingUpload | None = None
     wants_json: bool = False
@@ -108,8 +110,7 @@ class Caller:
     ) -> Caller:  # fmt: skip
         """Return the same caller, for requests that the named tool makes on its behalf."""
         outer, run = self.call_stack or CallStack(()), run or CallRun()
-        names = (*outer.names, name)
-        inner = CallStack(names, turn_id, row_id, outer.is_trial, outer.counter, run)
+        inner = CallStack((*outer.names, name), turn_id, row_id, outer.is_trial, outer.counter, run)
         return replace(self, call_stack=inner)
 
     def inside_trial(self, name: str) -> Caller:
@@ -146,10 +147,9 @@ class Caller:
 
     @property
     def readers(self) -> tuple[Agent, ...]:
-        """The agents that read what the caller is given.
+        """The agents that read what the caller is given; nobody if the asker is gone.
 
-        The caller first: alone, or a model and the person whom it answers: it may tell that person
-        everything. Nobody if that person no longer exists.
+        The caller first: alone, or a model and the person whom it answers and may tell everything.
         """
         if self.question is None:
             return (self.agent,)

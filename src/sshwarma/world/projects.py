@@ -25,7 +25,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import access, things
 from sshwarma.world.errors import Invalid, TimedOut, empty_error, too_long_error
-from sshwarma.world.room_states import read_directories
+from sshwarma.world.room_states import read_all_directories, read_directories
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -111,8 +111,8 @@ class ProjectPaths:
         """Return whether some room uses the project of a canonical path as its own."""
         if self.is_pinned:
             return path == self._start_path
-        directories = await self._world.memoized("directories", read_directories)
-        used = {self.start_directory, *directories.values()}
+        directories = await self._world.store.read(read_all_directories)
+        used = {self.start_directory, *directories}
         return path in {await self._make_canonical(directory) for directory in used}
 
     async def list_owners(self, directory: str) -> list[str]:

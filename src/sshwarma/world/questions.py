@@ -19,6 +19,7 @@ class Question:
     Attributes:
         person_id: Id of the agent that wrote the message.
         max_turns: Maximum number of turns that it may start.
+        is_scripted: Whether a script, or a command of somebody else, wrote the message.
         via: The key or token that the message came by, as the audit has it; "" if none.
         root_turn_id: Id of its first turn; "" before that is open.
         asked_ids: Ids of the models that were asked.
@@ -29,6 +30,7 @@ class Question:
     root_turn_id: str = ""
     asked_ids: set[str] = field(default_factory=set)
     via: str = ""
+    is_scripted: bool = False
 
     def explain_refusal(self, agent_id: str, more: int = 0) -> str:
         """Return why a model cannot be asked now, after `more` others; "" if it can be."""

@@ -56,6 +56,13 @@ class RoomStateWatcher:
         self._world.set_detected_states(states)
 
 
+def read_all_directories(conn: Connection) -> set[str]:
+    """Return the directories of all rooms, also of those that may be restored."""
+    path = extract_field(things.c.metadata, DIRECTORY_KEY)
+    query = select(path).where(things.c.kind == "room", path.is_not(None))
+    return set(conn.execute(query).scalars())
+
+
 def read_directories(conn: Connection) -> dict[str, str]:
     """Return the directories that rooms show the state of, by room id."""
     path = extract_field(things.c.metadata, DIRECTORY_KEY)
