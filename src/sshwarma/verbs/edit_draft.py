@@ -34,6 +34,16 @@ class EditDraft:
     is_new: bool = False
 
 
+def hide_tabs(text: str) -> tuple[str, str]:
+    """Return a text with TAB_SIGN for tabs, and the flag of a line that says so.
+
+    The text as it is, and "", if it has no tabs, or has the sign itself.
+    """
+    if "\t" not in text or TAB_SIGN in text:
+        return text, ""
+    return text.replace("\t", TAB_SIGN), " --tabs"
+
+
 def make_edit_draft(
     caller: Caller, name: str, text: str, line: str, *, signs: str = "", is_new: bool = False
 ) -> EditDraft:

@@ -7,7 +7,7 @@ import asyncio
 from sshwarma.common.limits import MAX_EDITED_BYTES
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.arguments import Flag, Word
-from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
+from sshwarma.verbs.edit_draft import EditDraft, hide_tabs, make_edit_draft
 from sshwarma.verbs.file import (
     file,
     read_files,
@@ -97,9 +97,7 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
     flags = f" --base {shorten_id(version)}" if version is not None else ""
-    signs = ""
-    if "\t" in draft and TAB_SIGN not in draft:
-        draft, signs = draft.replace("\t", TAB_SIGN), " --tabs"
+    draft, signs = hide_tabs(draft)
     return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags}", signs=signs)
 
 

@@ -15,10 +15,7 @@ from sshwarma.verbs.registry import group
 from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.views import format_count
 from sshwarma.world import memory, projects
-from sshwarma.world.access import (
-    Right,
-    read_members,
-)
+from sshwarma.world.access import Right, read_members
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import (
     Conflict,
@@ -30,6 +27,7 @@ from sshwarma.world.errors import (
 )
 from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.projects import ProjectPath
+from sshwarma.world.reader import NextCall, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.stubs import read_stub
 
@@ -123,6 +121,26 @@ class Memory:
             tx, self.project.path, owner_id=owner_id, created_by=caller.agent.id
         ).id
 
+    @property
+    def session_room_id(self) -> str | None:
+        """The room whose memory it is; None for that of a project."""
+        return self.room_id if self.project is None else None
+
+    def check_changeable(self, key: str) -> None:
+        """Raise Invalid unless a value of it can have the key, which names no row of the log."""
+        memory.check_key(key)
+        if self.project is None:
+            memory.check_not_stub(key)
+
+    def read_row_text(self, conn: Connection, key: str) -> str | None:
+        """Return the row of the log that a key such as `stubs.42` names, if it does."""
+        return read_stub(conn, self.room_id, key) if self.project is None else None
+
+    def next_call(self, sentence: str, action: str, key: str) -> NextCall:
+        """Return a sentence with the call of an action on one of its keys."""
+        verb = f"mem {'session' if self.project is None else 'project'} {action}"
+        return next_call(sentence, verb, key=key, **({"project": self.given} if self.given else {}))
+
     def missing_error(self, key: str) -> NotFound:
         """Return the refusal of a key that is not there."""
         return NotFound(describe_missing(self, key))
@@ -200,7 +218,7 @@ def need_text(conn: Connection, place: Memory, scope_id: str | None, key: str) -
     value = memory.find_value(conn, scope_id, key)
     if value is not None:
         return value.content or ""
-    text = read_stub(conn, place.room_id, key) if place.project is None else None
+    text = place.read_row_text(conn, key)
     if text is None:
         raise place.missing_error(key)
     return text
@@ -274,8 +292,9 @@ def write_value(
     tx: Change, place: Memory, scope_id: str, key: str, value: str, caller: Caller
 ) -> WriteOutcome:
     """Set the value of a key in a change; return what that was for the key."""
-    room_id = place.room_id if place.project is None else None
-    return memory.write_value(tx, scope_id, key, value, author_id=caller.agent.id, room_id=room_id)
+    return memory.write_value(
+        tx, scope_id, key, value, author_id=caller.agent.id, room_id=place.session_room_id
+    )
 
 
 async def delete_key(caller: Caller, place: Memory, key: str) -> None:
@@ -296,8 +315,9 @@ async def delete_key(caller: Caller, place: Memory, key: str) -> None:
 
 def delete_value(tx: Change, place: Memory, scope_id: str, key: str, caller: Caller) -> bool:
     """Delete a key in a change; return whether it was there."""
-    room_id = place.room_id if place.project is None else None
-    return memory.delete_value(tx, scope_id, key, author_id=caller.agent.id, room_id=room_id)
+    return memory.delete_value(
+        tx, scope_id, key, author_id=caller.agent.id, room_id=place.session_room_id
+    )
 
 
 async def edit_text(
@@ -318,9 +338,7 @@ async def edit_text(
         Invalid: if the new value is too long.
         Conflict: if the value changes again and again.
     """
-    memory.check_key(key)
-    if place.project is None:
-        memory.check_not_stub(key)
+    place.check_changeable(key)
 
     def read(conn: Connection, scope_id: str | None) -> str:
         value = memory.find_value(conn, scope_id, key)

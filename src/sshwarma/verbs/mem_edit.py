@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_EXACT_INTEGER
 from sshwarma.verbs.arguments import Arg, Flag, TextAfterEquals
-from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, make_edit_draft
+from sshwarma.verbs.edit_draft import TAB_SIGN, EditDraft, hide_tabs, make_edit_draft
 from sshwarma.verbs.mem import (
     Memory,
     change_memory,
@@ -33,7 +33,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.memory import WriteOutcome
-from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -117,22 +116,19 @@ async def edit_session_value(
 
 async def _open(caller: Caller, place: Memory, key: str, start: str) -> EditDraft:
     """Return the draft of a value, whose line names its version."""
-    memory.check_key(key)
-    if place.project is None:
-        memory.check_not_stub(key)
+    place.check_changeable(key)
 
     def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int]:
         value = memory.find_value(conn, scope_id, key)
-        return value, _read_version(conn, scope_id, value)
+        return value, memory_history.read_present_version(conn, value)
 
     value, version = await read_memory(caller, place, read)
     text, signs = (value.content or "") if value is not None else "", ""
     if "\r\n" in text and text.count("\r\n") == text.count("\n") == text.count("\r"):
         text, signs = text.replace("\r\n", "\n"), " --crlf"
-    if "\t" in text and TAB_SIGN not in text:
-        text, signs = text.replace("\t", TAB_SIGN), f"{signs} --tabs"
+    text, tabs = hide_tabs(text)
     line = f"{start} --base {version}"
-    return make_edit_draft(caller, key, text, line, signs=signs, is_new=value is None)
+    return make_edit_draft(caller, key, text, line, signs=signs + tabs, is_new=value is None)
 
 
 def _restore_signs(text: str, *, tabs: bool, crlf: bool) -> str:
@@ -161,7 +157,7 @@ async def _store(
 
     def work(tx: Change, scope_id: str) -> WriteOutcome:
         value = memory.find_value(tx.conn, scope_id, key)
-        version = _read_version(tx.conn, scope_id, value)
+        version = memory_history.read_present_version(tx.conn, value)
         if version != base and (value is None or value.content != text):
             raise _changed_error(caller, place, key, base, value)
         return write_value(tx, place, scope_id, key, text, caller)
@@ -169,13 +165,6 @@ async def _store(
     notice = f'set the key "{key}" of {place.label}'
     outcome = await change_memory(caller, place, work, notice, size=len(text.encode()))
     return Confirmation(describe_stored(outcome, key, text, place.label))
-
-
-def _read_version(conn: Connection, scope_id: str | None, value: Thing | None) -> int:
-    """Return the number of the present value; 0 if the key is missing."""
-    if value is None or scope_id is None:
-        return 0
-    return memory_history.read_newest_version(conn, scope_id, value.name) + 1
 
 
 def _changed_error(
@@ -188,10 +177,8 @@ def _changed_error(
         return Conflict(done, hint="With --base 0 the text is stored again.")
     author_id = memory.get_author_id(value)
     who = caller.world.agents.name_of(author_id) if author_id else "somebody"
-    named = {"project": place.given} if place.given else {}
-    verb = f"mem {'session' if place.project is None else 'project'} get"
     return Conflict(
         f'"{key}" was set by {who} {f"since version {base}" if base else "meanwhile"}; nothing was'
         " stored.",
-        hint=next_call(f"{{}} shows the value. {hint}.", verb, key=key, **named),
+        hint=place.next_call(f"{{}} shows the value. {hint}.", "get", key),
     )

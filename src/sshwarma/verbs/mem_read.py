@@ -19,7 +19,6 @@ from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryValue, mak
 from sshwarma.world import memory, memory_history
 from sshwarma.world.caller import Caller
 from sshwarma.world.memory import KeyEntry, KeyPage
-from sshwarma.world.stubs import read_stub
 from sshwarma.world.things import Thing
 
 
@@ -35,12 +34,10 @@ async def get_value(
 
     def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int, str | None]:
         value = memory.find_value(conn, scope_id, key)
-        if value is None:
-            is_session = place.project is None
-            return None, 0, read_stub(conn, place.room_id, key) if is_session else None
-        return value, memory_history.read_newest_version(conn, value.parent_id or "", key), None
+        of_row = place.read_row_text(conn, key) if value is None else None
+        return value, memory_history.read_present_version(conn, value), of_row
 
-    value, old_count, of_row = await read_memory(caller, place, read)
+    value, version, of_row = await read_memory(caller, place, read)
     project = place.shown_project
     if of_row is not None:
         return MemoryValue(key, of_row, True, None, number_lines=number_lines)
@@ -57,7 +54,7 @@ async def get_value(
         project,
         by=caller.world.agents.name_of(author_id) if author_id else None,
         set_at=value.updated_at,
-        version=old_count + 1,
+        version=version,
         number_lines=number_lines,
     )
 

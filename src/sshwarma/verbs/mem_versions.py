@@ -26,7 +26,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.memory import WriteOutcome
-from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.reader import Reader
 from sshwarma.world.store import Change
 
 ValueVersion: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
@@ -249,7 +249,7 @@ async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
             return items
         author_id = memory.get_author_id(present)
         now = ValueVersionItem(
-            memory_history.read_newest_version(conn, present.parent_id or "", key) + 1,
+            memory_history.read_present_version(conn, present),
             len((present.content or "").encode()),
             names(author_id) if author_id else "",
             format_iso(present.updated_at),
@@ -277,9 +277,7 @@ async def _compare(caller: Caller, place: Memory, key: str, version: int | None)
 
 
 async def _restore(caller: Caller, place: Memory, key: str, version: int | None) -> Confirmation:
-    memory.check_key(key)
-    if place.project is None:
-        memory.check_not_stub(key)
+    place.check_changeable(key)
     number, text = await read_memory(
         caller, place, lambda conn, scope: _read_old(conn, place, scope, key, version)
     )
@@ -294,12 +292,7 @@ async def _restore(caller: Caller, place: Memory, key: str, version: int | None)
     action = "delete" if outcome == "new" else "restore"
     return Confirmation(
         f'"{key}" has the value of version {number} again.',
-        next=next_call(
-            "{} takes it back.",
-            f"mem {'session' if place.project is None else 'project'} {action}",
-            key=key,
-            **({"project": place.given} if place.given else {}),
-        ),
+        next=place.next_call("{} takes it back.", action, key),
     )
 
 

@@ -91,6 +91,11 @@ def read_newest_version(conn: Connection, scope_id: str, key: str) -> int:
     return found.scalar() or 0
 
 
+def read_present_version(conn: Connection, value: Thing | None) -> int:
+    """Return the version of the present value of a key; 0 if the key is missing."""
+    return 0 if value is None else read_newest_version(conn, value.parent_id or "", value.name) + 1
+
+
 def read_old_values(conn: Connection, scope_id: str, key: str) -> list[OldValue]:
     """Return the earlier values of a key that are kept, the newest first."""
     columns = (column for column in memory_versions.c if column.name in OldValue.__slots__)
