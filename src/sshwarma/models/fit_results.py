@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -55,23 +55,35 @@ class ResultFitter:
         for step in request.steps[len(self._limits) :]:
             self._limits.append(None)
             self._sizes.append(tuple(_count_cuttable(one, reader) for one in step.done))
-        steps = list(zip(request.steps, self._sizes, strict=True))
-        bare = tuple(_cut_step(*one, 0, reader) for one in steps)
+        nothing = (0,) * len(request.steps)
+        bare = _cut_steps(request.steps, self._count_shown(request.steps, nothing), reader)
         free = budget - count_request_tokens(replace(request, steps=bare))
         self._choose_limits(self._sizes, free)
-        cut: dict[int, int] = {}
-        fitted = tuple(
-            _cut_step(*one, limit, reader, cut)
-            for one, limit in zip(steps, self._limits, strict=True)
-        )
-        self._count_sent(request.steps, cut)
-        return replace(request, steps=fitted)
+        shown = self._count_shown(request.steps, self._limits)
+        self._count_sent(request.completed_calls, shown)
+        return replace(request, steps=_cut_steps(request.steps, shown, reader))
 
-    def _count_sent(self, steps: Sequence[TurnStep], cut: Mapping[int, int]) -> None:
-        """Count how much of each result a request has; `cut` says it of those cut."""
-        most, results = self._most_sent, [one for step in steps for one in step.done]
-        for one in results:
-            most[one.seq] = max(most.get(one.seq, 0), cut.get(one.seq, len(one.text)))
+    def _count_shown(
+        self, steps: Sequence[TurnStep], limits: Iterable[int | None]
+    ) -> list[int | None]:
+        """Return how many characters of each result stay; None for one that is not cut.
+
+        `limits` are by step, the most tokens of each of its results.
+        """
+        return [
+            None
+            if limit is None or size <= limit
+            else count_fitting_characters(result.text, limit - POSITION_TOKENS)
+            for step, sizes, limit in zip(steps, self._sizes, limits, strict=True)
+            for result, size in zip(step.done, sizes, strict=True)
+        ]
+
+    def _count_sent(self, results: Sequence[CompletedCall], shown: Sequence[int | None]) -> None:
+        """Count the most that a request has had of each result."""
+        most = self._most_sent
+        for result, count in zip(results, shown, strict=True):
+            characters = len(result.text) if count is None else count
+            most[result.seq] = max(most.get(result.seq, 0), characters)
         self.sent_characters = {
             one.seq: most[one.seq] for one in results if most[one.seq] < len(one.text)
         }
@@ -119,38 +131,25 @@ def _share_fairly(sizes: Sequence[int], budget: int) -> int:
 
 def _count_cuttable(result: CompletedCall, reader: Reader) -> int:
     """Return the tokens of a result beyond those that stay when it is cut to nothing."""
-    cut = _cut_result(result, _count_characters(result, 0), reader)
+    cut = _cut_result(result, 0, reader)
     return max(0, estimate_tokens(result.text) - estimate_tokens(cut.text))
 
 
-def _cut_step(
-    step: TurnStep,
-    sizes: Sequence[int],
-    limit: int | None,
-    reader: Reader,
-    sent_characters: dict[int, int] | None = None,
-) -> TurnStep:
-    """Return a step with each of its results, of these sizes, cut to `limit` tokens.
-
-    The characters of those that were cut are added to `sent_characters`.
-    """
-    if limit is None:
-        return step
-    done: list[CompletedCall] = []
-    for result, size in zip(step.done, sizes, strict=True):
-        if size <= limit:
-            done.append(result)
-            continue
-        characters = _count_characters(result, limit)
-        done.append(_cut_result(result, characters, reader))
-        if sent_characters is not None:
-            sent_characters[result.seq] = characters
-    return replace(step, done=tuple(done))
-
-
-def _count_characters(result: CompletedCall, limit: int) -> int:
-    """Return how many characters have `limit` tokens with the mark at the cut."""
-    return count_fitting_characters(result.text, limit - POSITION_TOKENS)
+def _cut_steps(
+    steps: Sequence[TurnStep], shown: Sequence[int | None], reader: Reader
+) -> tuple[TurnStep, ...]:
+    """Return steps with each of their results cut to its number of characters."""
+    counts = iter(shown)
+    return tuple(
+        replace(
+            step,
+            done=tuple(
+                result if (count := next(counts)) is None else _cut_result(result, count, reader)
+                for result in step.done
+            ),
+        )
+        for step in steps
+    )
 
 
 def _cut_result(result: CompletedCall, characters: int, reader: Reader) -> CompletedCall:

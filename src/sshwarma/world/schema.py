@@ -209,7 +209,7 @@ turns = Table(
     Column("request_row_id", Text),  # the row it answers; one row may open several turns
     Column("root_turn_id", Text),  # the first turn of the same question; null for that one
     Column("provider_kind", Text),  # of the model that answered: openai, anthropic, ...
-    Column("sent_characters", Text),  # JSON: of results that were cut, by the number of the row
+    Column("sent_characters", Text),  # JSON: of results never sent whole, by the row's number
     Index("ix_turns_room", "room_id", "created_at"),
     Index("ix_turns_parent", "parent_turn_id"),
     Index(

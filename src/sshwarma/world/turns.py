@@ -66,8 +66,8 @@ class Turn:
         state_before: The agent's notes at its start.
         root_turn_id: The first turn that the same question opened; None for that turn itself.
         provider_kind: Kind of the provider that answered, once it has ended.
-        sent_characters: How much of its results its last request had: the characters of those that
-            were cut, by the number of the row.
+        sent_characters: Of the results that no request had whole, the most characters that one
+            had, by the number of the row.
     """
 
     id: str
