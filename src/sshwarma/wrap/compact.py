@@ -22,6 +22,7 @@ from sshwarma.wrap.transcript import (
     Transcript,
     TranscriptEntry,
     join_parts,
+    tool_of,
 )
 
 CUT_FRACTION: Final = 0.5
@@ -100,8 +101,8 @@ def compact_log(
     units = _UnitsOfRows(rows)
     costs = _count_units(parts, units)
     total = sum(costs.values())
-    if total > budget and kept_tokens:
-        budget += min(kept_tokens, _count_kept(parts, transcript, rows))
+    kept = _count_kept(parts, transcript, rows) if total > budget else 0
+    budget += min(kept_tokens, kept)
     if total <= budget:
         return CompactedLog(tuple(entry.message for entry in join_parts(parts)), transcript)
     summary_tokens = int(budget * SUMMARY_FRACTION)
@@ -117,7 +118,7 @@ def compact_log(
     used = transcript
     if _count_tokens(entries) > budget:
         kept_rows = [row for row in rows if row.id not in cut_row_ids]
-        entries, used, note = _cut_results(kept_rows, transcript, budget)
+        entries, used, note = _cut_results(kept_rows, transcript, budget, keeps=kept > 0)
         notes.append(note)
     messages = tuple(entry.message for entry in entries)
     first_seq = 0
@@ -140,26 +141,36 @@ def compact_log(
 
 def _count_kept(parts: Sequence[RowPart], transcript: Transcript, rows: Sequence[Row]) -> int:
     """Return the tokens of the results in a log whose tools say KEEP."""
+    keepers = {
+        name
+        for name, retention in transcript.policies.items()
+        if "KEEP" in (retention.whole.mode, *(one.mode for one in retention.per_action.values()))
+    }
+    if not keepers:
+        return 0
     calls = {row.id: row for row in rows if row.kind == "tool.call"}
     return sum(
         sent.tokens
         for row, sent in parts
         if sent is not None
         and row.kind in CALL_KINDS
+        and tool_of(row) in keepers
         and transcript.policy_of(row, calls.get(row.parent_row_id or row.id)).mode == "KEEP"
     )
 
 
 def _cut_results(
-    rows: Sequence[Row], transcript: Transcript, budget: int
+    rows: Sequence[Row], transcript: Transcript, budget: int, *, keeps: bool
 ) -> tuple[tuple[TranscriptEntry, ...], Transcript, str]:
     """Return rows with results and texts cut until they fit, if possible.
 
-    With how they were formatted, and a note of it.
+    With how they were formatted, and a note of it. `keeps`: whether some tool says KEEP.
     """
     entries: tuple[TranscriptEntry, ...] = ()
     used, note = transcript, ""
     for results, kept, texts in CUT_TIERS:
+        if not keeps and kept in KEPT_CHARACTERS:  # it would cut nothing more
+            continue
         used = replace(
             transcript,
             max_result_characters=results,
