@@ -127,7 +127,7 @@ class Memory:
         return self.room_id if self.project is None else None
 
     def check_changeable(self, key: str) -> None:
-        """Raise Invalid unless a value of it can have the key, which names no row of the log."""
+        """Raise Invalid unless the key can be one of its own, and not of a row."""
         memory.check_key(key)
         if self.project is None:
             memory.check_not_stub(key)

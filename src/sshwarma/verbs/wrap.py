@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.models.backend import BackendError
 from sshwarma.models.turn_context import AskedText, TurnContext
+from sshwarma.models.turn_deps import SentRequest
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, Flag, ModelMention
@@ -161,17 +162,7 @@ async def wrap(
         sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
         if sent is None:
             raise NotFound(f"No request was sent to {agent.name} here since the server started.")
-        await _require_known_rooms(caller, agent, sent.private_room_ids)
-        if sent.only_for_id not in (None, caller.agent.id) or (
-            sent.only_for_id is not None and caller.is_shown_in_room
-        ):
-            who = caller.world.agents.name_of(sent.only_for_id)
-            raise Forbidden(
-                f"The last request to {agent.name} has private calls for {who}.",
-                hint=next_call(
-                    "{} shows what it would be sent for you.", "wrap", model=f"@{agent.name}"
-                ),
-            )
+        await _require_visible(caller, agent, sent)
         return ModelRequest(agent.name, sent.at, json.loads(sent.body))
     async with services_of(caller).workspaces.take_long_read(caller):
         details, context = await compose_for(caller, agent)
@@ -201,15 +192,23 @@ async def _preview_compaction(caller: Caller, agent: Agent, tokens: int) -> Comp
     return describe_preview(agent.name, preview, caller.world.agents)
 
 
-async def _require_known_rooms(caller: Caller, agent: Agent, room_ids: frozenset[str]) -> None:
-    """Raise unless the caller may know of all rooms that a request to a model names.
+async def _require_visible(caller: Caller, agent: Agent, sent: SentRequest) -> None:
+    """Raise unless the caller may see all that a request to a model has.
 
     Raises:
-        Forbidden: if it may not, or if one of them was deleted.
+        Forbidden: if it has private calls for somebody else, or names a private room that the
+            caller may not know of, or that was deleted.
     """
-    if room_ids - {room.id for room in await caller.known_rooms()}:
+    problem = ""
+    if sent.private_room_ids - {room.id for room in await caller.known_rooms()}:
+        problem = "names a private room that you may not know of"
+    elif sent.only_for_id is not None and (
+        caller.is_shown_in_room or sent.only_for_id != caller.agent.id
+    ):
+        problem = f"has private calls for {caller.world.agents.name_of(sent.only_for_id)}"
+    if problem:
         raise Forbidden(
-            f"The last request to {agent.name} names a private room that you may not know of.",
+            f"The last request to {agent.name} {problem}.",
             hint=next_call(
                 "{} shows what it would be sent for you.", "wrap", model=f"@{agent.name}"
             ),

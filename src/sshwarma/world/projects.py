@@ -25,7 +25,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import access, things
 from sshwarma.world.errors import Invalid, TimedOut, empty_error, too_long_error
-from sshwarma.world.room_states import read_all_directories, read_directories
+from sshwarma.world.room_states import read_directories
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -111,14 +111,16 @@ class ProjectPaths:
         """Return whether some room uses the project of a canonical path as its own."""
         if self.is_pinned:
             return path == self._start_path
-        directories = await self._world.store.read(read_all_directories)
-        used = {self.start_directory, *directories}
+        directories = await self._world.store.read(
+            lambda conn: read_directories(conn, with_deleted=True)
+        )
+        used = {self.start_directory, *directories.values()}
         return path in {await self._make_canonical(directory) for directory in used}
 
     async def list_owners(self, directory: str) -> list[str]:
         """Return the ids of the owners of the project of a directory.
 
-        None if rooms do not use the projects of their directories.
+        There are none if rooms do not use the projects of their directories.
 
         Raises:
             TimedOut: if the file system does not answer.

@@ -56,17 +56,15 @@ class RoomStateWatcher:
         self._world.set_detected_states(states)
 
 
-def read_all_directories(conn: Connection) -> set[str]:
-    """Return the directories of all rooms, also of those that may be restored."""
-    path = extract_field(things.c.metadata, DIRECTORY_KEY)
-    query = select(path).where(things.c.kind == "room", path.is_not(None))
-    return set(conn.execute(query).scalars())
+def read_directories(conn: Connection, *, with_deleted: bool = False) -> dict[str, str]:
+    """Return the directories that rooms show the state of, by room id.
 
-
-def read_directories(conn: Connection) -> dict[str, str]:
-    """Return the directories that rooms show the state of, by room id."""
+    On request also those of deleted rooms, which may be restored.
+    """
     path = extract_field(things.c.metadata, DIRECTORY_KEY)
     query = select(things.c.id, path.label("path")).where(
-        things.c.kind == "room", things.c.deleted_at.is_(None), path.is_not(None)
+        things.c.kind == "room", path.is_not(None)
     )
+    if not with_deleted:
+        query = query.where(things.c.deleted_at.is_(None))
     return {row.id: row.path for row in conn.execute(query)}
