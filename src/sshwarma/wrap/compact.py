@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS, MAX_RESULT_CHARACTERS
+from sshwarma.world.leave_out import ToolRetention
 from sshwarma.world.row import Row
 from sshwarma.wrap.layers import ContextCall, ContextMessage
 from sshwarma.wrap.summary import TALK_PREFIX, summarize_rows
@@ -22,7 +23,6 @@ from sshwarma.wrap.transcript import (
     Transcript,
     TranscriptEntry,
     join_parts,
-    tool_of,
 )
 
 CUT_FRACTION: Final = 0.5
@@ -101,8 +101,9 @@ def compact_log(
     units = _UnitsOfRows(rows)
     costs = _count_units(parts, units)
     total = sum(costs.values())
-    kept = _count_kept(parts, transcript, rows) if total > budget else 0
-    budget += min(kept_tokens, kept)
+    keepers = _list_keepers(transcript)
+    if total > budget and kept_tokens and keepers:
+        budget += min(kept_tokens, _count_kept(parts, transcript, keepers))
     if total <= budget:
         return CompactedLog(tuple(entry.message for entry in join_parts(parts)), transcript)
     summary_tokens = int(budget * SUMMARY_FRACTION)
@@ -118,7 +119,7 @@ def compact_log(
     used = transcript
     if _count_tokens(entries) > budget:
         kept_rows = [row for row in rows if row.id not in cut_row_ids]
-        entries, used, note = _cut_results(kept_rows, transcript, budget, keeps=kept > 0)
+        entries, used, note = _cut_results(kept_rows, transcript, budget, keeps=bool(keepers))
         notes.append(note)
     messages = tuple(entry.message for entry in entries)
     first_seq = 0
@@ -139,22 +140,26 @@ def compact_log(
     )
 
 
-def _count_kept(parts: Sequence[RowPart], transcript: Transcript, rows: Sequence[Row]) -> int:
-    """Return the tokens of the results in a log whose tools say KEEP."""
-    keepers = {
-        name
+def _list_keepers(transcript: Transcript) -> dict[str, ToolRetention]:
+    """Return the tools of which some results are to be kept, by qualified name."""
+    return {
+        name: retention
         for name, retention in transcript.policies.items()
         if "KEEP" in (retention.whole.mode, *(one.mode for one in retention.per_action.values()))
     }
-    if not keepers:
-        return 0
-    calls = {row.id: row for row in rows if row.kind == "tool.call"}
+
+
+def _count_kept(
+    parts: Sequence[RowPart], transcript: Transcript, keepers: Mapping[str, ToolRetention]
+) -> int:
+    """Return the tokens of the results in a log whose tools say KEEP."""
+    has_actions = any(retention.per_action for retention in keepers.values())
+    calls = {row.id: row for row, _ in parts if row.kind == "tool.call"} if has_actions else {}
     return sum(
         sent.tokens
         for row, sent in parts
         if sent is not None
-        and row.kind in CALL_KINDS
-        and tool_of(row) in keepers
+        and row.meta.get("tool") in keepers
         and transcript.policy_of(row, calls.get(row.parent_row_id or row.id)).mode == "KEEP"
     )
 
