@@ -102,6 +102,13 @@ def test_every_hint_names_a_verb_and_its_parameters() -> None:
         assert arguments <= known, (place, arguments - known)
 
 
+@pytest.mark.parametrize("action", ["get", "delete", "restore"])
+@pytest.mark.parametrize("of", ["project", "session"])
+def test_calls_for_a_key_of_a_memory_name_a_verb(of: str, action: str) -> None:
+    verb = find_verb(f"mem {of} {action}")
+    assert verb is not None and "key" in {parameter.name for parameter in verb.parameters}
+
+
 def _calls_of_source() -> Iterator[tuple[str, str, set[str]]]:
     """Yield place, verb and arguments of each call that a source file names."""
     sentence_first = {"next_call": 1, "hint": 1, "draw_hint": 2, "name_call": 0}

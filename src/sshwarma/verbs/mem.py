@@ -136,7 +136,7 @@ class Memory:
         """Return the row of the log that a key such as `stubs.42` names, if it does."""
         return read_stub(conn, self.room_id, key) if self.project is None else None
 
-    def next_call(self, sentence: str, action: str, key: str) -> NextCall:
+    def call_for_key(self, sentence: str, action: str, key: str) -> NextCall:
         """Return a sentence with the call of an action on one of its keys."""
         verb = f"mem {'session' if self.project is None else 'project'} {action}"
         return next_call(sentence, verb, key=key, **({"project": self.given} if self.given else {}))

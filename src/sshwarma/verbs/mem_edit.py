@@ -180,5 +180,5 @@ def _changed_error(
     return Conflict(
         f'"{key}" was set by {who} {f"since version {base}" if base else "meanwhile"}; nothing was'
         " stored.",
-        hint=place.next_call(f"{{}} shows the value. {hint}.", "get", key),
+        hint=place.call_for_key(f"{{}} shows the value. {hint}.", "get", key),
     )

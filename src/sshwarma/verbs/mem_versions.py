@@ -292,7 +292,7 @@ async def _restore(caller: Caller, place: Memory, key: str, version: int | None)
     action = "delete" if outcome == "new" else "restore"
     return Confirmation(
         f'"{key}" has the value of version {number} again.',
-        next=place.next_call("{} takes it back.", action, key),
+        next=place.call_for_key("{} takes it back.", action, key),
     )
 
 
