@@ -57,6 +57,9 @@ def test_what_follows_two_dashes_is_no_flag() -> None:
     ("/mem session set key =", True),
     ("/mem session set key v", True),
     ("/mem session set a b = v", True),
+    ("/mem project set key", False),
+    ("/mem project set key = v", True),
+    ("/mem project set key --from other", True),
     ("/mem session insert key 3", False),
 ])  # fmt: skip
 def test_line_says_whether_its_text_is_to_come_by_a_pipe(line: str, has: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -276,3 +277,22 @@ def test_a_name_with_spaces_is_never_cut_at_its_first_word(alice: Person, room: 
         assert stored.status == 0, (line, stored.err)
         got = alice.run(f'mem session get --room {room} -- "{key}"')
         assert got.out == value, line
+
+
+@covers("mem project set")
+def test_a_value_that_comes_late_is_waited_for(alice: Person) -> None:
+    command = [*alice.ssh("-T"), "mem project set late"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as waiting:
+        other = alice.pipe("-o", "RemoteCommand=say hello")
+        assert other.stdout
+        assert "was not read" in other.stdout.read().decode(), "text that may come is waited for"
+        assert waiting.communicate(b"at last\n", timeout=30)[0]
+    assert alice.run("mem project get late").raw == b"at last\n"
+
+
+@covers("mem project set")
+def test_a_loop_keeps_its_input_beside_a_given_value(alice: Person) -> None:
+    done = alice.run("mem project set first = v", b"second\nthird\n", "-T")
+    assert "Standard input was not used" in done.err and "ssh -n" in done.err
+    assert alice.run("mem project get first").raw == b"v"
+    assert alice.run("mem project set first --from nothing", b"", "-T").err.count("nothing") == 1

@@ -11,6 +11,7 @@ import pytest
 from support.driver import Person, Server
 from support.driver.fixtures import answering_with
 from support.driver.model import Asked, question
+from support.waiting import wait_until
 
 
 def _edit(old: str, new: str) -> dict[str, Any]:
@@ -138,7 +139,8 @@ def test_who_asks_again_reads_which_files_change_and_which_stay(
     screen.wait_for(lambda: said in " ".join(" ".join(screen.lines).split()))
     told = " ".join(bob.does(f"history --room {room}").split())
     assert "asks qwen again; 1 file changed with it: new.md; app.py was changed since" in told
-    screen.wait_for_count("qwen: done", 3)
+    screen.wait_for_count("qwen: done", 3)  # also while it is written
+    wait_until(lambda: all(one["status"] != "open" for one in ann.json("message list")["turns"]))
     assert (
         ann.json("retry")["said"]["note"] == "qwen is asked again. 1 file changed with it: new.md."
     )

@@ -88,12 +88,14 @@ def parse_call(
 
 
 def has_text(verb: Verb, line: str, start: int) -> bool:
-    """Return whether a line has the text argument of its verb, or is refused anyway."""
+    """Return whether a line has a text or its source, or is refused anyway."""
     try:
         arguments, _ = _assign_arguments(verb, line, start)
     except Invalid:
         return True
-    return verb.text is not None and verb.text.name in arguments
+    return verb.text is not None and not arguments.keys().isdisjoint(
+        {verb.text.name, verb.text_source}
+    )
 
 
 def _apply_spelling(

@@ -121,6 +121,7 @@ async def get_project_value(
     mcp_tool="project_memory_set_variable",
     leave_out="PARAMS_ONLY",
     takes_exact_text=True,
+    text_source="from_session_key",
     namespace=NAMESPACE,
     default=True,
     private_with=("project",),

@@ -343,6 +343,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         takes_bytes=options.get("takes_bytes", False),
         adds_piped_text=options.get("adds_piped_text", True),
         takes_exact_text=options.get("takes_exact_text", False),
+        text_source=options.get("text_source", ""),
         needs_approval=options.get("needs_approval", False),
         leave_out=options.get("leave_out", ""),
         times_out_itself=options.get("times_out_itself", False),

@@ -127,7 +127,8 @@ class Verb:
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
         adds_piped_text: whether piped text follows a text that is given.
-        takes_exact_text: whether a line end at the end of piped text belongs to it.
+        takes_exact_text: whether piped text keeps its last line end, and no text goes before it.
+        text_source: the optional argument that names where else the text comes from; or "".
         needs_approval: whether a person must allow each call of it as a tool.
         leave_out: what models read of its calls once their turn is over; "" for the default.
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
@@ -159,6 +160,7 @@ class Verb:
     takes_bytes: bool = False
     adds_piped_text: bool = True
     takes_exact_text: bool = False
+    text_source: str = ""
     needs_approval: bool = False
     leave_out: str = ""
     times_out_itself: bool = False

@@ -34,7 +34,8 @@ class VerbOptions(TypedDict, total=False):
         aside: whether a terminal runs it at once, while another line is running.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
         adds_piped_text: whether piped text follows a text that is given.
-        takes_exact_text: whether a line end at the end of piped text belongs to it.
+        takes_exact_text: whether piped text keeps its last line end, and no text goes before it.
+        text_source: the optional argument that names where else the text comes from.
         needs_approval: whether a person must allow each call of it as a tool.
         leave_out: what models read of its calls as a tool once their turn is over, such as
             `SHORT 500`; see `world.leave_out`.
@@ -65,6 +66,7 @@ class VerbOptions(TypedDict, total=False):
     takes_bytes: bool
     adds_piped_text: bool
     takes_exact_text: bool
+    text_source: str
     needs_approval: bool
     leave_out: str
     times_out_itself: bool

@@ -24,12 +24,10 @@ from sshwarma.common.exit_status import (
     EXIT_OK,
     EXIT_USAGE,
 )
-from sshwarma.common.limits import PIPE_WAIT_SECONDS
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.units import KIB
 from sshwarma.ssh.door.context import (
     SshContext,
-    decode_text,
     draw_refusal,
     encode_plain_block,
     encode_plain_lines,
@@ -45,6 +43,7 @@ from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
 from sshwarma.ssh.door.piped_result import find_piped_bytes, is_failed
+from sshwarma.ssh.door.piped_text import PipedText
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_lines
@@ -68,11 +67,6 @@ from sshwarma.world.reader import PERSON
 
 log = structlog.get_logger(__name__)
 
-UNREAD_INPUT_MESSAGE: Final = (
-    f"Standard input was not read: it was open, and empty for {PIPE_WAIT_SECONDS:g} s."
-    " --stdin waits for it; < /dev/null closes it.\n"
-).encode()
-
 READ_BYTES: Final = 256 * KIB
 """Bytes of a file that are read at once."""
 
@@ -94,9 +88,7 @@ class ExecHandler(TaskHandler):
         self._context = context
         self._agent_id = agent_id
         self._origin = origin_of(link.peer)
-        self._piped = bytearray()
-        self._came = asyncio.Event()
-        self._ended = asyncio.Event()
+        self._piped = PipedText(channel, context.settings.limits.stdin_bytes)
         self._writable = asyncio.Event()
         self._writable.set()
         self._utf8 = context.utf8(dict(channel.env))
@@ -109,20 +101,14 @@ class ExecHandler(TaskHandler):
     def data(self, data: bytes) -> None:
         if self._file is not None:
             self._file.add(data)
-            return
-        # Keep one byte over the limit, to detect longer input.
-        most = self._context.settings.limits.stdin_bytes + 1
-        self._piped += data[: most - len(self._piped)]
-        self._came.set()
-        if len(self._piped) == most:
-            self._ended.set()  # it is refused without waiting for the rest
+        else:
+            self._piped.add(data)
 
     @override
     def eof(self) -> None:
         if self._file is not None:
             self._file.end()
-        self._ended.set()
-        self._came.set()
+        self._piped.end()
 
     @override
     def pause(self) -> None:
@@ -301,12 +287,11 @@ class ExecHandler(TaskHandler):
 
         A verb without its required text waits until the input ends. A verb that has text waits
         PIPE_WAIT_SECONDS for input to begin, because a pipe may add text but an interactive
-        terminal never ends its input; the client is warned, because what comes later is lost.
-        With `--stdin` it waits until the end, and an empty input is an empty text where texts
-        are exact.
+        terminal never ends its input. With `--stdin` it waits until the end. Where texts are exact,
+        nothing is added to one that is given, and an empty input is an empty text with `--stdin`.
 
         Raises:
-            Invalid: if the input is longer than `limits.stdin_bytes`.
+            Invalid: if the input is longer than `limits.stdin_bytes`, or is no text.
         """
         needs_text = keeps_end = False
         if line.startswith("/"):
@@ -318,24 +303,17 @@ class ExecHandler(TaskHandler):
                 verb, start = typed_verb
                 if verb.text is None or verb.takes_bytes:
                     return None
-                needs_text = verb.text.required and not has_text(verb, line, start)
-                if not needs_text and not verb.adds_piped_text:
-                    return None
+                has = has_text(verb, line, start)
                 keeps_end = verb.takes_exact_text
+                if has and (keeps_end or not verb.adds_piped_text):
+                    self._piped.warn_unused()
+                    return None
+                needs_text = not has and (verb.text.required or bool(verb.text_source))
             elif find_entry(word) is not None or word[1:].lower() in self._aliases:
                 return None  # an alias takes no piped text; a command made in the world does
-        if not needs_text and not self._waits:
-            try:
-                await asyncio.wait_for(self._came.wait(), PIPE_WAIT_SECONDS)
-            except TimeoutError:
-                self._channel.write_stderr(UNREAD_INPUT_MESSAGE)
-                return None
-        await self._ended.wait()
-        if len(self._piped) > self._context.settings.limits.stdin_bytes:
-            limit = self._context.settings.limits.stdin_bytes
-            # Reading ended at the limit, so that the size of the whole is not known.
-            raise Invalid(f"piped input: must have at most {limit} bytes.")
-        text = decode_text(self._piped, "Piped input")
+        text = await self._piped.read(waits=needs_text or self._waits)
+        if text is None:
+            return None
         if keeps_end:
             # Scripts often have an empty input without meaning it: that it is one is said.
             return text if text or self._waits else None
