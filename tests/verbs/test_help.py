@@ -142,6 +142,9 @@ async def test_flags_are_shown_as_they_are_typed(alice: Someone) -> None:
         ("/look --help", "look"),
         ("/shell --help", "shell"),
         ("/tool new --help", "tool new"),
+        ("/mem project get --help", "mem project get"),
+        ("/mem session set --help", "mem session set"),
+        ("/mem project --help", "mem project"),
     ],
 )
 async def test_help_flag_alone_asks_for_help(alice: Someone, line: str, topic: str) -> None:
@@ -155,6 +158,14 @@ async def test_help_flag_alone_asks_for_help_also_of_a_verb_that_takes_a_text(
     assert await do(alice, "/me --help") == await do(alice, "/help me")
     await do(alice, "/me needs --help")  # a text
     assert (await refused(alice, "/look north --help")).message == "/look has no flag --help."
+
+
+@in_one_loop
+async def test_help_of_a_first_word_lists_its_actions(alice: Someone) -> None:
+    shown = await do(alice, "/help mem project")
+    usages = [usage for usage, _ in shown.verbs]
+    assert any(usage.startswith("/mem project get KEY") for usage in usages)
+    assert all(usage.startswith("/mem project ") for usage in usages)
 
 
 @in_one_loop

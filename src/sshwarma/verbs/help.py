@@ -303,9 +303,27 @@ def _help_of_group(group: VerbGroup) -> HelpGroup:
     )
 
 
-def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb:
+def _help_of_first_word(group: VerbGroup, first: str) -> HelpGroup:
+    """Return the help of the actions of two words that begin with a word."""
+    return HelpGroup(
+        name=f"{group.name} {first}",
+        summary=group.first_words.get(first, group.summary),
+        detail="",
+        aliases=(),
+        default="",
+        verbs=tuple(
+            (group_verb.usage, group_verb.summary)
+            for group_verb in group.verbs
+            if group_verb.action.startswith(f"{first} ")
+        ),
+    )
+
+
+def _help_of_action(group: VerbGroup, words: list[str]) -> HelpVerb | HelpGroup:
     group_verb = group.find_typed(" ".join(words))
     if group_verb is None:
+        if len(words) == 1 and group.list_words(words[0]):
+            return _help_of_first_word(group, words[0].lower())
         near_names = find_near_names(" ".join(words).lower(), group.actions)
         hint = suggest_names([f"/help {group.name} {action}" for action in near_names])
         raise NotFound(

@@ -10,14 +10,15 @@ def find_help_topic(line: str) -> str:
 
     A text that is `--help` and nothing else is taken for a question, too.
     """
-    name, *words = line.split(None, 3)
+    name, *words = line.split(None, 4)
     if not words or words[-1] != "--help" or not name.startswith("/"):
         return ""
     entry = find_entry(name)
     if isinstance(entry, VerbGroup):
-        if len(words) == 1:
-            return entry.name
-        found = entry.find(words[0]) if len(words) == 2 else None
+        action = " ".join(words[:-1]).lower()
+        if not action or entry.list_words(action):
+            return f"{entry.name} {action}".strip()
+        found = entry.find(action)
     else:
         found = entry if len(words) == 1 else None
     return found.name if found is not None else ""
