@@ -67,6 +67,18 @@ async def test_links_of_this_machine_lead_to_one_project(
     assert done["projects"] == {str(place.resolve()): "new"}
 
 
+async def test_values_of_a_project_of_others_are_left_out(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    for person in ("alice", "bob"):
+        item = {"project": "/p", "key": f"of-{person}", "value": "v"}
+        step = {"kind": "values", "items": [item], "rooms": []}
+        options: dict[str, Any] = {"person": person, "model": "", "apply": True}
+        done = await run_operation(world, "import_step", {"step": step, **options})
+    assert "values" not in done["counts"]
+    assert "bob is no member of the project" in done["left_out"][0]["reason"]
+
+
 async def test_audit_has_a_row_of_an_import(world: World, alice: Someone) -> None:
     await run_operation(world, "import_begin", {"line": "slop.db: 3 rooms", "person": "alice"})
     query = text("SELECT door, verb, what FROM audit ORDER BY n DESC LIMIT 1")

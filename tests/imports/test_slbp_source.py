@@ -80,7 +80,6 @@ def test_every_form_gives_the_same_values(tmp_path: Path) -> None:
     ("statement", "problem"),
     [
         ("DELETE FROM project_memory;", "no INSERT into project_memory: 'DELETE FROM"),
-        ("INSERT INTO users VALUES ('a','b','c');", "inserts into another table, users"),
         ("INSERT INTO project_memory SELECT 1;", "an INSERT without VALUES"),
         ("INSERT INTO project_memory VALUES (load_file('/etc/passwd'),'b','c');", "a value that"),
         ("INSERT INTO project_memory VALUES ('a','b');", "which columns the values"),
@@ -119,6 +118,18 @@ def test_dump_that_is_made_to_take_long_does_not(text: str) -> None:
         list(SqlDump(text, "dump.sql").read())
 
 
+def test_other_tables_of_a_dump_are_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "project_memory.sql"
+    file.write_text(
+        "INSERT INTO `users` VALUES (1,'o\\'neil; x','');\n"
+        "INSERT INTO project_memory VALUES ('/p','k','v');\n"
+        "INSERT INTO log VALUES ('INSERT INTO project_memory VALUES (1,2,3);');\n"
+    )
+    values, left_out = read(file)
+    assert values == [("/p", "k", "v")]
+    assert [(one["what"], one["names"]) for one in left_out] == [("tables", ["log", "users"])]
+
+
 def test_values_that_cannot_be_stored_are_left_out(tmp_path: Path) -> None:
     file = tmp_path / "project_memory.json"
     rows = [
@@ -127,6 +138,7 @@ def test_values_that_cannot_be_stored_are_left_out(tmp_path: Path) -> None:
         {"project": "/p", "key": "k", "value": "\ud800"},
         {"project": "/p", "key": "k", "value": "x" * 2_000_000},
         "no object",
+        {"project": "/p", "key": "k", "value": "a\0b"},
         {"project": "/p", "key": "fine", "value": "v"},
     ]
     file.write_text(json.dumps(rows))
@@ -137,6 +149,7 @@ def test_values_that_cannot_be_stored_are_left_out(tmp_path: Path) -> None:
         "the path of the project does not begin with /, or is no path of this machine": ["row 2"],
         "has lone surrogates, which are not characters": ["row 3"],
         "longer than 1 MiB": ["row 4"],
+        "has a NUL character, which a text cannot have": ["row 6"],
     }
 
 

@@ -115,8 +115,25 @@ def test_calls_are_found_in_the_forms_of_providers() -> None:
     for other in ("not JSON", "[" * 100_000, '{"tool_calls": 5}', "5", '{"tool_calls": []}'):
         text, calls = parse_calls(other, "c1|look")
         assert [(one.id, one.tool, one.arguments) for one in calls] == [("c1", "look", other)]
+    function = '{"name": "read_file", "arguments": "{}"}'
+    for content in (f'[{{"id": "c1", "type": "function", "function": {function}}}]', function):
+        _, calls = parse_calls(content, "c1")
+        assert [(one.tool, one.arguments) for one in calls] == [("read_file", "{}")], content
     _, calls = parse_calls('{"tool_calls": [{}, 5]}', "")
     assert [one.tool for one in calls] == ["unknown", "unknown"]
+
+
+def test_result_has_the_name_of_the_tool_that_was_called(tmp_path: Path) -> None:
+    call = {"id": "a1", "type": "function", "function": {"name": "grep_tool", "arguments": "{}"}}
+    talk = [
+        (1, "s", "assistant", json.dumps({"tool_calls": [call]}), "a1", "tool_call", 1, "g1"),
+        (2, "s", "tool", "found", "a1", "completed", 2, "g1"),
+    ]
+    items, _ = read(make_slop(tmp_path / "slop.db", talk))
+    assert [(row.kind, row.tool) for row in items["rows"]] == [
+        ("tool.call", "grep_tool"),
+        ("tool.result", "grep_tool"),
+    ]
 
 
 def test_calls_of_one_tool_side_by_side_have_their_own_results(tmp_path: Path) -> None:

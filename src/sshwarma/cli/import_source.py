@@ -144,7 +144,7 @@ class _ImportJob:
             self._report.merge(answer)
 
     async def _run_covalt(self, operate: Operate, *, is_applied: bool) -> None:
-        from sshwarma.imports.covalt_source import read_covalt
+        from sshwarma.imports.covalt_source import IMPORT, read_covalt
         from sshwarma.imports.report import ImportReport
 
         self._report = ImportReport()
@@ -153,7 +153,7 @@ class _ImportJob:
         known = await operate("import_toolset_state", toolset=described)
         self._toolset = {**described, "state": known["state"], "version_before": known["version"]}
         manifest = covalt.bundle.manifest
-        state = "known" if known["state"] == "known" else "new"
+        state = "new" if known["state"] == "new" else "known"
         for what, number in (
             ("toolsets", 1),
             ("tools", len(manifest.tools)),
@@ -163,6 +163,9 @@ class _ImportJob:
         ):
             if number:
                 self._report.count(what, state, number)
+        if known["state"] == "version":
+            reason = f"{known['version']} is installed with other files, and stays; to upgrade: "
+            self._report.leave_out("changes", manifest.id, f"{reason}{IMPORT} < FILE.zip")
         if is_applied and state == "new":
             self._toolset |= await self._install(operate, covalt)
 
@@ -209,7 +212,7 @@ def _describe_toolset(toolset: dict[str, Any]) -> str:
     if "how" in toolset:
         return f"{label}: {toolset['how']}{warnings}"
     if toolset["state"] == "version":
-        return f"{label} takes the place of {toolset['version_before']}"
+        return f"{label} is not installed: {toolset['version_before']} is, and stays"
     if toolset["state"] == "known":
         return f"{label} is installed as it is"
     return f"{label} is new; its tools are looked at in a sandbox of a running server"

@@ -73,6 +73,10 @@ class MemoryReader:
         except UnicodeEncodeError:
             self._report.leave_out("values", name, "has lone surrogates, which are not characters")
             return None
+        if "\0" in value:
+            reason = "has a NUL character, which a text cannot have"
+            self._report.leave_out("values", name, reason)
+            return None
         if size > MAX_IMPORT_TEXT_BYTES:
             self._report.leave_out(
                 "values", name, f"longer than {MAX_IMPORT_TEXT_BYTES // MIB} MiB"
@@ -95,7 +99,10 @@ class MemoryReader:
             return
         text = read_text_file(self._file)
         if ending == ".sql":
-            yield from SqlDump(text, self._file.name).read()
+            dump = SqlDump(text, self._file.name)
+            yield from dump.read()
+            for table in sorted(dump.other_tables):
+                self._report.leave_out("tables", table, "no project memory")
         elif ending == ".csv":
             yield from self._read_csv(text)
         elif ending == ".jsonl":

@@ -49,7 +49,10 @@ def parse_calls(content: str, tool_call_id: str) -> tuple[str, list[SlopCall]]:
 def _find_calls(message: Any) -> tuple[str, list[SlopCall]]:
     """Return the text before the calls in what a provider sent, and the calls."""
     fields = message if isinstance(message, dict) else {}
-    calls = [_read_openai(entry) for entry in _list(fields.get("tool_calls"))]
+    entries = _list(fields.get("tool_calls")) or [
+        one for one in (fields, *_list(message)) if _is_openai(one)
+    ]
+    calls = [_read_openai(entry) for entry in entries]
     parts = [fields, *_list(fields.get("parts")), *_list(message)]
     calls += [
         _read_gemini(part["functionCall"])
@@ -64,9 +67,21 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def _is_openai(entry: Any) -> bool:
+    """Return whether an object is a call: with `function`, or a name and arguments."""
+    if not isinstance(entry, dict):
+        return False
+    function = entry.get("function", entry)
+    return (
+        isinstance(function, dict)
+        and isinstance(function.get("name"), str)
+        and (function is not entry or "arguments" in entry)
+    )
+
+
 def _read_openai(entry: Any) -> SlopCall:
     fields = entry if isinstance(entry, dict) else {}
-    function = fields.get("function")
+    function = fields.get("function", fields)
     function = function if isinstance(function, dict) else {}
     arguments = function.get("arguments", {})
     return SlopCall(

@@ -29,7 +29,7 @@ class MessageReader:
         self._begun: set[tuple[str, str]] = set()
         self._times: dict[str, int] = {}
         self._newest_id: int | None = None
-        self._open_calls: dict[str, tuple[str, dict[str, list[str]]]] = {}
+        self._open_calls: dict[str, tuple[str, dict[str, list[tuple[str, str]]]]] = {}
         """By session: the group of its newest calls, and their keys by their ids, in their order.
 
         An id may be that of several calls: Gemini gives none, and they have the name of their tool.
@@ -90,11 +90,15 @@ class MessageReader:
         self._times[session] = at
         return at
 
-    def _take_call(self, session: str, group: str, call_id: str) -> str:
-        """Return the key of the first call that a result can be of; "" without one."""
+    def _take_call(self, session: str, group: str, call_id: str) -> tuple[str, str]:
+        """Return the key and the tool of the first call that a result can be of.
+
+        Without one, "" and the tool that the id names.
+        """
         known_group, calls = self._open_calls.get(session, ("", {}))
-        keys = calls.get(split_call_id(call_id)[0], []) if known_group == group else []
-        return keys.pop(0) if keys else ""
+        plain_id, tool = split_call_id(call_id)
+        found = calls.get(plain_id, []) if known_group == group else []
+        return found.pop(0) if found else ("", tool)
 
     def _split(
         self, session: str, key: str, role: str, cell: Cell, status: str, group: str, call_id: str
@@ -105,7 +109,7 @@ class MessageReader:
             CellError: if its content is not text.
         """
         # Before the content: a result that cannot be imported is still that of its call.
-        answered = self._take_call(session, group, call_id) if role == "tool" else ""
+        answered, tool = self._take_call(session, group, call_id) if role == "tool" else ("", "")
         content = cell.text()
         # A dropped call has lost its own status.
         is_call = role == "assistant" and (status == "tool_call" or bool(call_id))
@@ -114,7 +118,7 @@ class MessageReader:
         elif role == "system":
             yield "notice", "", content, "", ""
         elif role == "tool":
-            yield "tool.result", "model", content, split_call_id(call_id)[1], answered
+            yield "tool.result", "model", content, tool, answered
         elif not is_call:
             yield "chat", "model", content, "", ""
         else:
@@ -126,5 +130,5 @@ class MessageReader:
                 self._open_calls[session] = (group, {})
             calls = self._open_calls.setdefault(session, (group, {}))[1]
             for n, call in enumerate(found):
-                calls.setdefault(call.id, []).append(f"{key}/{first + n}")
+                calls.setdefault(call.id, []).append((f"{key}/{first + n}", call.tool))
                 yield "tool.call", "model", call.arguments, call.tool, ""

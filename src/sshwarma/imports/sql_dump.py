@@ -1,7 +1,8 @@
 """Reading INSERT statements of an SQL dump. Nothing of it is run.
 
 A dump of one table by `mysqldump`, or by `.dump` of sqlite3, has some statements around its
-INSERTs, which are passed over. Any other statement refuses the dump.
+INSERTs, which are passed over, and so are those into other tables. Any other statement refuses the
+dump.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _KEYS: Final = frozenset(
 _STRING: Final = re.compile(r"'(?:[^'\\]+|\\.|'')*+'", re.DOTALL)
 _PLAIN_STRING: Final = re.compile(r"'(?:[^']+|'')*+'", re.DOTALL)
 _STATEMENT: Final = re.compile(r"(?:[^;']+|'(?:[^']+|'')*+')*+;?", re.DOTALL)
+_ESCAPED_STATEMENT: Final = re.compile(r"(?:[^;'\\]+|\\.|'(?:[^'\\]+|\\.|'')*+')*+;?", re.DOTALL)
 _CHARSET: Final = re.compile(r"(?:_\w+|N)\s*(?=')", re.IGNORECASE)
 _OTHER_VALUE: Final = re.compile(r"NULL|[+-]?\d+(?:\.\d+)?|0x[0-9A-Fa-f]+", re.IGNORECASE)
 _ESCAPE: Final = re.compile(r"\\(.)|''", re.DOTALL)
@@ -45,7 +47,10 @@ _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "
 
 
 class SqlDump:
-    """The INSERTs of a dump into the table `project_memory`."""
+    """The INSERTs of a dump into the table `project_memory`.
+
+    `other_tables` are the names of those whose INSERTs were passed over.
+    """
 
     def __init__(self, text: str, file: str) -> None:
         """Read `text`; `file` is its name, for refusals."""
@@ -55,6 +60,7 @@ class SqlDump:
         self._columns: tuple[str, ...] = ()
         self._has_escapes = "PRAGMA foreign_keys" not in text[:1000]  # sqlite3 writes none
         self._count = 0
+        self.other_tables: set[str] = set()
 
     def read(self) -> Iterator[dict[str, str | None]]:
         """Yield the rows, by the names of their columns; a value that is no text is None.
@@ -67,10 +73,12 @@ class SqlDump:
             if self._at >= len(self._text):
                 return
             if (found := _INSERT.match(self._text, self._at)) is not None:
-                if found[2].lower() != TABLE:
-                    raise self._refuse(f"inserts into another table, {shorten_name(found[2])}")
-                self._at = found.end()
-                yield from self._read_insert()
+                if found[2].lower() == TABLE:
+                    self._at = found.end()
+                    yield from self._read_insert()
+                else:
+                    self.other_tables.add(found[2])
+                    self._skip_statement()
             elif _FRAME.match(self._text, self._at) is not None:
                 self._read_frame()
             else:
@@ -136,8 +144,11 @@ class SqlDump:
             found[2].lower() == TABLE
         ):
             self._columns = _list_columns(self._text, found.end())
+        self._skip_statement()
+
+    def _skip_statement(self) -> None:
         before = self._at
-        self._skip(_STATEMENT)
+        self._skip(_ESCAPED_STATEMENT if self._has_escapes else _STATEMENT)
         if self._at == before or not self._text.startswith(";", self._at - 1):
             raise self._refuse("has a statement without an end")
 

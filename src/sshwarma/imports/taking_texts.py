@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sshwarma.common.limits import MAX_PROJECT_PATH_CHARACTERS
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.imports.items import NotesItem, SkillItem, ValueItem
 from sshwarma.imports.taking_rooms import ImportRun, make_name
 from sshwarma.world import memory, notes, projects, skills, things
+from sshwarma.world.access import Right, compute_rights, read_members
 from sshwarma.world.errors import WorldError
 
 
@@ -54,7 +56,7 @@ def take_value(run: ImportRun, item: ValueItem) -> None:
     try:
         memory.check_key(item.key)
     except WorldError as error:
-        run.report.leave_out("values", f"of {item.project}", error.message)
+        run.report.leave_out("values", shorten_name(name), error.message)
         return
     if len(item.value.encode()) > run.thing_bytes:
         limit = f"longer than {run.thing_bytes:,} bytes (limits.thing_bytes)"
@@ -66,6 +68,10 @@ def take_value(run: ImportRun, item: ValueItem) -> None:
 def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
     known_project = projects.find_project(run.tx.conn, path)
     run.report.projects.setdefault(path, "new" if known_project is None else "known")
+    if known_project is not None and not _may_change(run, known_project.id):
+        reason = f"{run.person.name} is no member of the project, whose owner can add them"
+        run.report.leave_out("values", name, reason)
+        return
     project = known_project or projects.create_project(
         run.tx, path, owner_id=run.person.id, created_by=run.person.id
     )
@@ -82,6 +88,12 @@ def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
     if (value.content or "") != replace_nul(item.value):
         reason = "the key has another value here, which stays"
         run.report.leave_out("values", name, reason)
+
+
+def _may_change(run: ImportRun, project_id: str) -> bool:
+    members = read_members(run.tx.conn, project_id)
+    rights = compute_rights(run.person, "private", members.get(run.person.id), run.tx.now)
+    return Right.TALK in rights
 
 
 def check_project_path(path: str) -> bool:
