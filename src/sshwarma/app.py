@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import Any
 
 import structlog
@@ -247,7 +246,7 @@ class App:
         stack.push_async_callback(toolsets.close)
         hub.pool.open_sandbox = toolsets.open_server_sandbox
         tools.register(TOOLSET_PROVIDER, toolsets)
-        projects = ProjectPaths(world, Path.cwd(), is_pinned=settings.memory.pin_project)
+        projects = await ProjectPaths.open(world, is_pinned=settings.memory.pin_project)
         await start_plugins(toolsets.plugins, settings.plugins, projects)
         composer = ContextComposer(lua, projects)
         topics, models_dir = load_help_topics(), settings.data_dir / "models"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import structlog
 
 from sshwarma.world.errors import Forbidden, Invalid
+from sshwarma.world.projects import ProjectPaths
 from support.mcp_server import Served
 from support.memory_client import Memory
 from support.services import services_in
@@ -48,6 +50,37 @@ async def test_nobody_claims_the_project_that_a_room_will_use(
     assert "Its project is that of bob, who may change" in told.text
 
 
+async def test_nobody_claims_a_directory_of_a_room_while_all_use_that_of_the_start(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    await served.newcomer("bob")
+    await served.agent("olga", "owner")
+    await served.do("olga", "/create vault", "lobby")
+    await served.do("olga", f"/state directory {tmp_path}/secret", "vault")
+    with pytest.raises(Forbidden, match="a member of the project"):
+        await served.do("bob", f"/mem project set note --project {tmp_path}/secret = x", "lobby")
+    await served.do("bob", f"/mem project set note --project {tmp_path}/bobs = x", "lobby")
+    told = await served.do("olga", f"/state directory {tmp_path}/bobs", "vault")
+    assert "Its project is that of bob" in told.text
+
+
+async def test_claim_is_refused_if_a_room_uses_the_directory_by_then(
+    served: Served, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.newcomer("bob")
+    await served.agent("olga", "owner")
+    await served.do("olga", "/create vault", "lobby")
+    await served.do("olga", f"/state directory {tmp_path}/secret", "vault")
+    projects = services_in(served.world).projects
+
+    async def miss(path: str) -> bool:
+        return False
+
+    monkeypatch.setattr(projects, "is_used_by_rooms", miss)  # as if it were set a moment later
+    with pytest.raises(Forbidden, match="a member of the project"):
+        await served.do("bob", f"/mem project set k --project {tmp_path}/secret = x", "lobby")
+
+
 async def test_who_leaves_a_project_reads_who_remains(
     served: Served, token: str, tmp_path: Path
 ) -> None:
@@ -70,7 +103,7 @@ async def test_command_of_another_has_the_project_of_the_room_alone(
     await served.newcomer("bob")
     await served.do("ann", f"/mem project set k --project {tmp_path}/own = mine", "lobby")
     await served.do("bob", "/create den", "lobby")
-    named = f"project={tmp_path}/own"
+    named, at = f"project={tmp_path}/own", f"--project {tmp_path}/own"
     lines = {
         "a": f"/mem project get k --project {tmp_path}/own --to leak",
         "b": f"/run memory:project_memory_get_variable key=k {named}",
@@ -84,6 +117,18 @@ async def test_command_of_another_has_the_project_of_the_room_alone(
             raise Forbidden(str(done))  # a tool says it in its outcome
     shown = await served.do("ann", f"/mem project get k --project {tmp_path}/own", "den")
     assert shown.value == "mine"
+    await served.do("bob", "/put command:q = /sql SELECT value FROM project_memory", "den")
+    await served.do("bob", "/equip room command:q", "den")
+    assert (await served.do("ann", "/q", "den")).rows == ()
+    # In her own bag, too: a script can have put it there.
+    await served.do("ann", f"/put me:command:d = /mem project get k {at} --to leak", "den")
+    await served.do("ann", "/equip me command:d", "den")
+    with pytest.raises(Forbidden, match="the project of the room alone"):
+        await served.do("ann", "/d", "den")
+    await served.do("ann", f"/put me:command:e = /mem project member bob owner {at}", "den")
+    await served.do("ann", "/equip me command:e", "den")
+    with pytest.raises(Forbidden, match="commands do what tools can do"):
+        await served.do("ann", "/e", "den")
 
 
 async def test_links_of_the_server_are_not_shown_by_new_projects(
@@ -92,3 +137,15 @@ async def test_links_of_the_server_are_not_shown_by_new_projects(
     (tmp_path / "link").symlink_to("/etc")
     with pytest.raises(Invalid, match="leads elsewhere by a link"):
         await served.do("ann", f"/mem project set k --project {tmp_path}/link/x = v", "lobby")
+
+
+async def test_server_that_starts_in_the_directory_of_a_project_names_its_owners(
+    served: Served, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await served.do("ann", f"/mem project set k --project {tmp_path} = mine", "lobby")
+    monkeypatch.chdir(tmp_path)
+    with structlog.testing.capture_logs() as logs:
+        await ProjectPaths.open(served.world, is_pinned=True)
+    assert [(one["event"], one["owners"]) for one in logs] == [
+        ("somebody owns the project of the start", ["ann"])
+    ]

@@ -258,3 +258,39 @@ async def test_question_of_a_script_is_not_that_of_who_ran_it(
         for turn_id in said.turns:
             await vault.turns.wait_until_ended(turn_id)
         assert [one.is_scripted for one in asked] == [is_scripted]
+
+
+async def test_question_of_a_script_stays_one_when_it_is_asked_again(
+    vault: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = vault.caller("alice")
+    asked: list[Question] = []
+    start: Any = vault.turns.start_turn
+
+    def keep(*args: Any, asked_now: list[Question] = asked, **values: Any) -> Any:
+        asked_now.append(values["asked"])
+        return start(*args, **values)
+
+    monkeypatch.setattr(vault.turns, "start_turn", keep)
+    for caller, line in (
+        (replace(alice, is_scripted=True), "@qwen hello"),
+        (alice, "/retry"),
+        (alice, "/retry"),
+        (alice, "@qwen hello"),
+        (alice, "/retry"),
+    ):
+        said = await run_line(caller, line)
+        await vault.turns.wait_until_ended(said.turns[0])
+    assert [one.is_scripted for one in asked] == [True, True, True, False, False]
+
+
+async def test_script_in_an_answer_makes_the_rest_of_its_question_one_of_a_script(
+    vault: House,
+) -> None:
+    alice_id = vault.world.agents.find("alice").id
+    question = Question(alice_id, max_turns=4)
+    caller = replace(vault.caller("qwen"), question=question, door="model")
+    await run_line(caller.inside_call("sshwarma:say"), "/say hello")
+    assert not question.is_scripted, "the model says it itself"
+    await run_line(caller.inside_call("t:peek").inside_call("sshwarma:say"), "/say hello")
+    assert question.is_scripted

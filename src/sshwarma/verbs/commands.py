@@ -36,11 +36,10 @@ _COMMAND_WORD: Final = re.compile(r"/(\S+)\s*")
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """An equipped custom command. `own`: whether it is in the bag of its caller."""
+    """An equipped custom command."""
 
     name: str
     thing: Thing
-    own: bool
 
     @property
     def text(self) -> str:
@@ -117,8 +116,7 @@ async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     for item in load.data:
         name = item.thing.name.removeprefix(COMMAND_PREFIX).lower()
         if item.thing.name.startswith(COMMAND_PREFIX) and name and find_entry(name) is None:
-            is_own = item.thing.parent_id == caller.agent.id
-            equipped.setdefault(name, CustomCommand(name, item.thing, is_own))
+            equipped.setdefault(name, CustomCommand(name, item.thing))
     return [command for _, command in sorted(equipped.items())]
 
 
@@ -160,15 +158,15 @@ async def run_script(caller: Caller, command: CustomCommand, text: str) -> Scrip
 def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
     """Raise unless a command may run a verb for its caller.
 
-    A command in the caller's own bag may run every verb that the caller may; one that another agent
-    equipped may run only verbs that are tools.
+    Only verbs that are tools, also if it is in the caller's own bag: a script of another can have
+    put it there in the caller's name.
 
     Raises:
         Forbidden: with the line that the caller can type instead.
     """
-    if command.own or verb.tool is not None or verb.name == "run":
+    if verb.tool is not None or verb.name == "run":
         return
     raise Forbidden(
-        f"/{command.name} may not run /{verb.name} for you: it is not in your own bag.",
-        hint=f"To do that yourself, type {shorten_text(line)}",
+        f"/{command.name} may not run /{verb.name} for you: commands do what tools can do.",
+        hint=f"To do that yourself, type {shorten_text(line)} or make an alias of it.",
     )

@@ -52,7 +52,7 @@ async def _run_command(
 ) -> Any:
     """Run a custom command. Its line may be a verb or talk, but no other command."""
     given = join_texts(given, piped)
-    command_caller = replace(caller.with_verb(command.name, line), is_scripted=not command.own)
+    command_caller = replace(caller.with_verb(command.name, line), is_scripted=True)
     if command.is_script:
         await caller.require(Right.ENTER)
         return await commands.run_script(command_caller, command, given)

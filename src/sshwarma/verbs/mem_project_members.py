@@ -12,6 +12,7 @@ from sshwarma.verbs.arguments import AgentName
 from sshwarma.verbs.mem import Memory, find_memory, mem, read_memory
 from sshwarma.verbs.mem_keys import ProjectName
 from sshwarma.verbs.rights import DataRight
+from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import memory, projects
 from sshwarma.world.access import (
@@ -87,8 +88,10 @@ async def list_projects(caller: Caller) -> ProjectList:
 async def find_readable_projects(caller: Caller) -> list[tuple[Thing, str]]:
     """Return the projects that the caller may read, with its role in each.
 
-    What a tool returns is shown in the room: it reads only the project of the room.
+    What a tool returns is shown in the room: it reads only the project of the room. So does a
+    script, whose author may be no member.
     """
+    has_only_own = caller.is_shown_in_room or is_of_script(caller)
     of_room = (await find_memory(caller)).project
     path, now = of_room.path if of_room else "", now_ms()
 
@@ -98,7 +101,7 @@ async def find_readable_projects(caller: Caller) -> list[tuple[Thing, str]]:
         for project in projects.read_projects(conn):
             member = members.get(project.id, {}).get(caller.agent.id)
             rights = compute_rights(caller.agent, "private", member, now)
-            is_member = Right.ENTER in rights and not caller.is_shown_in_room
+            is_member = Right.ENTER in rights and not has_only_own
             if project.name == path or is_member:
                 found.append((project, (member.role or "") if member else ""))
         return found

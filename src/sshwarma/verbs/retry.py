@@ -19,6 +19,7 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, check_answer_capacity
+from sshwarma.verbs.scripted import is_of_script
 from sshwarma.workspaces.turn_files import FilesMoved, move_files, remember_files
 from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
@@ -27,7 +28,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, Unavailable
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.ids import now_ms
-from sshwarma.world.questions import Question
+from sshwarma.world.questions import SCRIPTED_KEY, Question
 from sshwarma.world.reader import next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -62,16 +63,23 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     check_answer_capacity(caller, answering, 1)
     question = await caller.world.store.read(partial(_question_row, turn=old_turn))
 
+    scripted = is_of_script(caller) or bool(question.meta.get(SCRIPTED_KEY))
     again = partial(
-        _open_again, caller=caller, old_turn=old_turn, agent=agent, text=question.content
-    )
+        _open_again, caller=caller, old_turn=old_turn, agent=agent, text=question.content,
+        is_scripted=scripted,
+    )  # fmt: skip
 
     async def open_and_ask() -> tuple[Row, Turn, FilesMoved]:
         """Open the turn and start its answer."""
         row, turn, files = await caller.change(again)
         limit = caller.limits.turns_per_question
         asked = Question(
-            caller.agent.id, limit, turn.question_id, {agent.id}, caller.origin.fingerprint
+            caller.agent.id,
+            limit,
+            turn.question_id,
+            {agent.id},
+            caller.origin.fingerprint,
+            is_scripted=scripted,
         )
         answering.start_turn(turn, agent, row, caller.services, asked=asked)
         return row, turn, files
@@ -89,7 +97,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
 
 
 def _open_again(
-    tx: Change, caller: Caller, old_turn: Turn, agent: Agent, text: str
+    tx: Change, caller: Caller, old_turn: Turn, agent: Agent, text: str, *, is_scripted: bool
 ) -> tuple[Row, Turn, FilesMoved]:
     """Append the question again, with a turn of a model beside or after the old one."""
     stored_turn = turns.find_turn(tx.conn, caller.room_id, old_turn.id)
@@ -110,7 +118,7 @@ def _open_again(
         text,
         author_id=caller.agent.id,
         turn_id=turn.id,
-        meta={"again": stored_turn.id},
+        meta={"again": stored_turn.id} | ({SCRIPTED_KEY: True} if is_scripted else {}),
     )
     turns.set_request_row(tx, [turn.id], row)
     tx.publish_on_commit(TurnsChanged(caller.room_id))

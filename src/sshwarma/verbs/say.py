@@ -35,7 +35,7 @@ from sshwarma.world.errors import (
     too_long_error,
 )
 from sshwarma.world.ids import now_ms
-from sshwarma.world.questions import Question
+from sshwarma.world.questions import SCRIPTED_KEY, Question
 from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call, next_call
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
@@ -105,8 +105,10 @@ async def say(caller: Caller, text: Text) -> SentMessage:
         caller.agent.id,
         caller.limits.turns_per_question,
         via=caller.origin.fingerprint,
-        is_scripted=is_of_script(caller),
     )
+    if is_of_script(caller):
+        # For the whole question from now on: what a script says may come back to who asked.
+        question.is_scripted = True
     if models:
         check_answer_capacity(caller, answering, len(models))
     append = partial(_append_message, caller=caller, text=message, models=models, question=question)
@@ -169,7 +171,13 @@ def _append_message(
     first_turn_id = new_turns[0].id if new_turns else None
     question.root_turn_id = question.root_turn_id or first_turn_id or ""
     row = rows.append_row(
-        tx, caller.room_id, "chat", text, author_id=caller.agent.id, turn_id=first_turn_id
+        tx,
+        caller.room_id,
+        "chat",
+        text,
+        author_id=caller.agent.id,
+        turn_id=first_turn_id,
+        meta={SCRIPTED_KEY: True} if models and question.is_scripted else None,
     )
     turns.set_request_row(tx, [turn.id for turn in new_turns], row)
     return row, new_turns

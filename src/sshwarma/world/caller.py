@@ -50,7 +50,7 @@ class Caller:
         arguments: those of a call by name, which the audit records with the line.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
-        is_scripted: whether a command that somebody else made wrote the line.
+        is_scripted: whether a custom command wrote the line.
         called_in_id: of an answering model, the id of the room in which it was called.
         scope: the scope of the token used.
         upload: the content that came with the request, for a verb that takes bytes.

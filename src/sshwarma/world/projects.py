@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import structlog
 from cachetools import TTLCache
 from sqlalchemy import Connection
 
@@ -29,6 +30,8 @@ from sshwarma.world.room_states import read_directories
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 PROJECTS_ID: Final = "projects"
 """The container of all projects."""
@@ -72,6 +75,17 @@ class ProjectPaths:
             MAX_CANONICAL_PATHS, CANONICAL_PATH_SECONDS, timer=time.monotonic
         )
 
+    @classmethod
+    async def open(cls, world: World, *, is_pinned: bool) -> ProjectPaths:
+        """Return those of a server that starts in the directory of this process.
+
+        Raises:
+            TimedOut: if the file system does not answer.
+        """
+        paths = cls(world, Path.cwd(), is_pinned=is_pinned)
+        await paths._warn_of_owners()
+        return paths
+
     @property
     def pinned_project(self) -> str | None:
         """The path of the project that all rooms use; None if each has its own."""
@@ -108,25 +122,28 @@ class ProjectPaths:
         return ProjectPath(path, project, path == of_room, path != _remove_dots(typed))
 
     async def is_used_by_rooms(self, path: str) -> bool:
-        """Return whether some room uses the project of a canonical path as its own."""
-        if self.is_pinned:
-            return path == self._start_path
-        directories = await self._world.store.read(
-            lambda conn: read_directories(conn, with_deleted=True)
-        )
-        used = {self.start_directory, *directories.values()}
+        """Return whether some room uses the project of a canonical path as its own.
+
+        Or would use it, if all rooms did not use that of the start.
+        """
+        used = await self._world.store.read(self._read_used)
         return path in {await self._make_canonical(directory) for directory in used}
+
+    def is_used_in(self, conn: Connection, path: str) -> bool:
+        """Return the same in a change, where no file system is asked for new links."""
+        used = self._read_used(conn)
+        return path in {self._canonical.get(one) or os.path.normpath(one) for one in used}
+
+    def _read_used(self, conn: Connection) -> set[str]:
+        directories = read_directories(conn, with_deleted=True)
+        return {self.start_directory, *directories.values()}
 
     async def list_owners(self, directory: str) -> list[str]:
         """Return the ids of the owners of the project of a directory.
 
-        There are none if rooms do not use the projects of their directories.
-
         Raises:
             TimedOut: if the file system does not answer.
         """
-        if self.is_pinned:
-            return []
         path = await self._make_canonical(directory)
 
         def read(conn: Connection) -> list[str]:
@@ -135,6 +152,17 @@ class ProjectPaths:
             return [member.agent_id for member in members.values() if member.role == "owner"]
 
         return await self._world.store.read(read)
+
+    async def _warn_of_owners(self) -> None:
+        """Log who owns the project of the start: they use it from everywhere."""
+        owner_ids = await self.list_owners(self.start_directory)
+        if owner_ids:
+            owners = sorted(map(self._world.agents.name_of, owner_ids))
+            log.warning(
+                "somebody owns the project of the start",
+                directory=self.start_directory,
+                owners=owners,
+            )
 
     async def _make_canonical(self, path: str) -> str:
         """Return the canonical path of a directory, as it was some seconds ago at most.

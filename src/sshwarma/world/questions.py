@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Forbidden
+
+SCRIPTED_KEY: Final = "scripted"
+"""The key of a row's metadata that says that a script asked it."""
 
 
 @dataclass(slots=True)
@@ -19,7 +23,8 @@ class Question:
     Attributes:
         person_id: Id of the agent that wrote the message.
         max_turns: Maximum number of turns that it may start.
-        is_scripted: Whether a script, or a command of somebody else, wrote the message.
+        is_scripted: Whether a script or a custom command wrote the message, or one that led from
+            it to another model.
         via: The key or token that the message came by, as the audit has it; "" if none.
         root_turn_id: Id of its first turn; "" before that is open.
         asked_ids: Ids of the models that were asked.
