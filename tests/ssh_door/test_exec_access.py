@@ -17,6 +17,7 @@ from sshwarma.ssh.door.exec import ExecHandler
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.text import Line, line
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
 from support.people import Someone, alice, bob, do, world
 from support.services import services_in
@@ -67,9 +68,9 @@ async def run_command(world: World, agent_id: str, command: str, rate: LineRateL
 class Command(ExecHandler):
     """A command that says when it waits for the rest of its input."""
 
-    async def _text_from_pipe(self, line: str) -> str | None:
+    async def _text_from_pipe(self, caller: Caller, line: str) -> str | None:
         self.is_reading.set()
-        return await super()._text_from_pipe(line)
+        return await super()._text_from_pipe(caller, line)
 
     @classmethod
     async def begin(cls, world: World, agent_id: str, command: str) -> tuple[Command, Output]:

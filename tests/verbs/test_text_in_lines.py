@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sshwarma.verbs.called_verb import split_verb
-from sshwarma.verbs.grammar import has_text, parse_call
+from sshwarma.verbs.grammar import find_text_form, parse_call
 from sshwarma.verbs.verb import quote_word
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import PERSON
@@ -50,18 +50,18 @@ def test_what_follows_two_dashes_is_no_flag() -> None:
         parsed("/mem session set --")
 
 
-@pytest.mark.parametrize(("line", "has"), [
-    ("/mem session set -- -key", False),
-    ('/mem session set "a b"', False),
-    ("/mem session set", False),
-    ("/mem session set key =", True),
-    ("/mem session set key v", True),
-    ("/mem session set a b = v", True),
-    ("/mem project set key", False),
-    ("/mem project set key = v", True),
-    ("/mem project set key --from other", True),
-    ("/mem session insert key 3", False),
+@pytest.mark.parametrize(("line", "form"), [
+    ("/mem session set -- -key", "missing"),
+    ('/mem session set "a b"', "missing"),
+    ("/mem session set", "marked"),
+    ("/mem session set key =", "marked"),
+    ("/mem session set key v", "words"),
+    ("/mem session set a b = v", "marked"),
+    ("/mem project set key", "missing"),
+    ("/mem project set key = v", "marked"),
+    ("/mem project set key --from other", "marked"),
+    ("/mem session insert key 3", "missing"),
 ])  # fmt: skip
-def test_line_says_whether_its_text_is_to_come_by_a_pipe(line: str, has: bool) -> None:
+def test_line_says_whether_its_text_is_to_come_by_a_pipe(line: str, form: str) -> None:
     verb, start = split_verb(line)
-    assert has_text(verb, line, start) == has
+    assert find_text_form(verb, line, start) == form

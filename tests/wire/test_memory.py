@@ -295,4 +295,8 @@ def test_a_loop_keeps_its_input_beside_a_given_value(alice: Person) -> None:
     done = alice.run("mem project set first = v", b"second\nthird\n", "-T")
     assert "Standard input was not used" in done.err and "ssh -n" in done.err
     assert alice.run("mem project get first").raw == b"v"
+    both = alice.run("mem project set first b", b"a file\n", "-T")
+    assert both.status == 2 and "another one comes by a pipe" in both.err, both
+    assert alice.run("mem project get first").raw == b"v"
+    assert alice.run("mem project set first w", b"", "-T").status == 0
     assert alice.run("mem project set first --from nothing", b"", "-T").err.count("nothing") == 1

@@ -12,6 +12,7 @@ from wrap.setting import Setting
 
 def test_the_environment_names_the_start_only_where_it_differs() -> None:
     assert describe_environment("Linux", "zsh", "/a", "/a") == "OS: Linux, Shell: zsh, CWD: /a"
+    assert describe_environment("Linux", "zsh", "/a/", "/a") == "OS: Linux, Shell: zsh, CWD: /a/"
     assert describe_environment("Linux", "zsh", "/a", None) == "OS: Linux, Shell: zsh, CWD: /a"
     assert describe_environment("Linux", "zsh", "/a", "/b").endswith("CWD: /a, Initial CWD: /b")
 
@@ -72,3 +73,10 @@ async def test_a_small_model_reads_nothing_of_it(setting: Setting) -> None:
     await setting.does("/mem project set plan = x")
     composed = await setting.received(profile=ContextProfile("small", "few"))
     assert not {"memory", "keys", "project"} & {layer.name for layer in composed.layers}
+
+
+async def test_keys_that_would_be_unclear_in_a_list_are_in_quotes(setting: Setting) -> None:
+    for line in ("/mem project set ' a ' = x", "/mem project set 'b, c' = x"):
+        await setting.does(line)
+    told = "\n".join(one.text for one in (await setting.received()).messages)
+    assert '" a ", "b, c"' in told

@@ -41,9 +41,10 @@ def find_shell(environment: Mapping[str, str] = os.environ) -> str:
 def describe_environment(system: str, shell: str, directory: str, initial: str | None) -> str:
     """Return the environment in one line.
 
-    `initial` is the directory of the start, which is named if it is another one.
+    `initial` is the directory of the start, which is named if it is another one, and not the same
+    in other letters, such as with a / at its end.
     """
     facts = [f"OS: {system}", f"Shell: {shell}", f"CWD: {directory}"]
-    if initial is not None and initial != directory:
+    if initial is not None and os.path.normpath(initial) != os.path.normpath(directory):
         facts.append(f"Initial CWD: {initial}")
     return ", ".join(facts)

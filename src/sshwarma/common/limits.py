@@ -1641,6 +1641,10 @@ MAX_LINE_MATCHES: Final = 10_000
 MEMORY_SEARCH_SECONDS: Final = 2.0
 """Seconds in which a value of a memory is searched: an answer waits for it."""
 
+MAX_SHOWN_MATCH_CHARACTERS: Final = 2_000
+"""Characters of one matching line of a memory that a terminal shows: a value may be one line of
+megabytes. Pipes and programs get the whole line."""
+
 MAX_SHOWN_MEMORY_KEYS: Final = 300
 """Keys of a memory that people are shown at once: more are no list to read. The rest are
 counted."""

@@ -63,9 +63,11 @@ def make_edit_draft(
     """
     command = line.removeprefix("/")
     if lost := _LOST_CHARACTERS.search(text):
+        what = _LOST_NAMES.get(lost[0], "control characters")
+        if lost[0] == "\r" and "\n" in text.replace("\r\n", ""):
+            what = "line ends of two kinds"
         raise Invalid(
-            f"{name} has {_LOST_NAMES.get(lost[0], 'control characters')}, which the line editor"
-            " cannot keep.",
+            f"{name} has {what}, which the line editor cannot keep.",
             hint=f"From a shell: {quote_ssh_command(command)} < FILE",
         )
     line_text = f"{line}{signs} = {text}"

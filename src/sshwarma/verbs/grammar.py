@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 
@@ -87,15 +87,23 @@ def parse_call(
     return verb, validate_arguments(verb, arguments, places)
 
 
-def has_text(verb: Verb, line: str, start: int) -> bool:
-    """Return whether a line has a text or its source, or is refused anyway."""
+TextForm: TypeAlias = Literal["missing", "words", "marked"]
+"""How a line has the text of its verb: `marked` by `=`, or as the words at its end."""
+
+
+def find_text_form(verb: Verb, line: str, start: int) -> TextForm:
+    """Return how a line has its text; `marked` also if it names a source or is wrong."""
     try:
-        arguments, _ = _assign_arguments(verb, line, start)
+        arguments, places = _assign_arguments(verb, line, start)
     except Invalid:
-        return True
-    return verb.text is not None and not arguments.keys().isdisjoint(
-        {verb.text.name, verb.text_source}
-    )
+        return "marked"
+    if verb.text is None or verb.text.name not in arguments:
+        others = (one for one in verb.positional if one.required and one is not verb.text)
+        is_refused = any(one.name not in arguments for one in others)
+        return "marked" if is_refused or verb.text_source in arguments else "missing"
+    before = line[start : places[verb.text.name][0]].rstrip()
+    is_marked = verb.has_text_after_equals and before.endswith("=")
+    return "marked" if is_marked else "words"
 
 
 def _apply_spelling(
@@ -180,7 +188,7 @@ def _assign_arguments(
         if parameter is None:
             raise Invalid(
                 f"Unexpected word {shorten_name(match[0])}.",
-                hint=f"Usage: {verb.usage}",
+                hint=_quoting_hint(verb) or f"Usage: {verb.usage}",
                 span=(match.start(), len(line.rstrip())),
             )
         if has_flags and match[0] == "--" and _may_end_flags(verb, parameter):
@@ -216,6 +224,14 @@ def _assign_arguments(
     arguments |= {name: tuple(values) for name, values in repeated.items()}
     arguments |= {name: " ".join(words) for name, words in lists.items()}
     return arguments, places
+
+
+def _quoting_hint(verb: Verb) -> str:
+    """Return how a last argument with spaces is typed; "" if it cannot have any."""
+    last = verb.positional[-1] if verb.positional else None
+    if last is None or not last.arg.may_have_spaces:
+        return ""
+    return f"A {last.option} with spaces stands in quotes: /{verb.name} 'release plan'."
 
 
 def _may_end_flags(verb: Verb, waiting: Parameter) -> bool:

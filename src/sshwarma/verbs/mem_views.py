@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from sshwarma.common.limits import (
     MAX_ROW_PART_CHARACTERS,
+    MAX_SHOWN_MATCH_CHARACTERS,
     MAX_SHOWN_MEMORY_KEYS,
     MAX_SHOWN_VALUE_LINES,
 )
@@ -28,6 +29,9 @@ from sshwarma.verbs.views import (
 )
 from sshwarma.world.memory import KeyEntry
 from sshwarma.world.reader import Reader
+
+CHARACTERS_BEFORE_MATCH: Final = 200
+"""Characters before the first match in a long line that a terminal shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +238,8 @@ class MemoryMatches:
         if not self.matches:
             quoted = self.pattern[:1] in "\"'" and self.pattern[-1:] == self.pattern[:1]
             hint = " The quotes are part of the pattern." if quoted and self.pattern[1:] else ""
-            return f'No matches were found in "{self.key}".{hint}'
+            where = "" if self.cut_at is None else "what was searched of "
+            return f'No matches were found in {where}"{self.key}".{hint}'
         count = len(self.matches)
         return f'{count} {"match" if count == 1 else "matches"} in "{self.key}":'
 
@@ -253,17 +258,32 @@ def draw_memory_matches(result: MemoryMatches) -> Block:
     width = len(str(result.lines))
     lines = [line(result.header, hang=2)]
     for one in result.matches[:MAX_SHOWN_MEMORY_KEYS]:
-        spans: list[Span] = [("dim", f"{one.number:>{width}} | ")]
-        last = 0
-        for start, end in one.spans:
-            spans += [("", one.text[last:start]), ("strong", one.text[start:end])]
-            last = end
-        lines.append(line(*spans, one.text[last:], hang=width + 3))
+        spans = [("dim", f"{one.number:>{width}} | "), *_draw_part(one)]
+        lines.append(line(*spans, hang=width + 3))
     if rest := count_rest(len(result.matches) - MAX_SHOWN_MEMORY_KEYS):
         lines.append(line(("dim", rest)))
     if result.cut_at is not None:
         lines.append(line(("dim", _note_cut(result.cut_at))))
     return block(*lines)
+
+
+def _draw_part(found: MatchedLine) -> list[Span]:
+    """Return a line with its matches marked; of a long one, the part at the first."""
+    first = max(0, found.spans[0][0] - CHARACTERS_BEFORE_MATCH) if found.spans else 0
+    if len(found.text) <= MAX_SHOWN_MATCH_CHARACTERS:
+        first = 0
+    end = min(len(found.text), first + MAX_SHOWN_MATCH_CHARACTERS)
+    spans: list[Span] = [("dim", "… ")] if first else []
+    last = first
+    for start, stop in found.spans:
+        if start >= end:
+            break
+        spans += [("", found.text[last:start]), ("strong", found.text[start : min(stop, end)])]
+        last = min(stop, end)
+    spans.append(("", found.text[last:end]))
+    if end < len(found.text):
+        spans.append(("dim", f" … ({len(found.text):,} characters)"))
+    return spans
 
 
 def make_memory_matches(key: str, pattern: str, matches: TextMatches) -> MemoryMatches:

@@ -23,4 +23,7 @@ def write_ssh_command(verb: str, /, **arguments: object) -> str:
 
 def quote_ssh_command(typed: str) -> str:
     """Return `ssh HOST` and a line, in the quotes of a shell if it needs any."""
-    return f"ssh HOST {typed if _PLAIN.fullmatch(typed) else shlex.quote(typed)}"
+    if _PLAIN.fullmatch(typed):
+        return f"ssh HOST {typed}"
+    has_signs = re.search(r"[\"\\$`!\n]", typed) is not None  # that a shell reads in double quotes
+    return f"ssh HOST {shlex.quote(typed)}" if has_signs else f'ssh HOST "{typed}"'

@@ -38,6 +38,7 @@ class Endpoint:
         takes: media type of a body that is the file itself, besides JSON; "" for none.
         switched_off_by: the argument that runs `switched_off` if it is false; "" for none.
         switched_off: name of that verb.
+        leaves_out: arguments with which the verb would change something: a GET does not.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Endpoint:
     takes: str = ""
     switched_off_by: str = ""
     switched_off: str = ""
+    leaves_out: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -75,7 +77,12 @@ ENDPOINTS: Final = (
     Endpoint("get_workspace_file", "GET", "file get", answers_with=BYTES_TYPE),
     Endpoint("get_workspace_manifest", "GET", "file version"),
     Endpoint("get_project_memory_keys", "GET", "mem project list"),
-    Endpoint("get_project_memory_value", "GET", "mem project get"),
+    Endpoint(
+        "get_project_memory_value",
+        "GET",
+        "mem project get",
+        leaves_out=("target_session_key",),
+    ),
     Endpoint("get_session_memory_keys", "GET", "mem session list"),
     Endpoint("get_session_memory_value", "GET", "mem session get"),
     Endpoint("get_env_info", "GET", "env"),
@@ -105,9 +112,15 @@ def choose_verb(endpoint: Endpoint, arguments: dict[str, Any]) -> tuple[Verb, di
     """Return the verb of a request, and its arguments.
 
     Raises:
-        Invalid: if the argument that chooses the verb is neither true nor false.
+        Invalid: if the argument that chooses the verb is neither true nor false, or if a GET has
+            one with which the verb changes something.
     """
     name, given = endpoint.verb, dict(endpoint.defaults) | arguments
+    if changing := next((one for one in endpoint.leaves_out if one in given), ""):
+        raise Invalid(
+            f"{changing}: a GET changes nothing.",
+            hint=f"POST it to {API_PREFIX}/verbs/{get_verb(name).path}.",
+        )
     if endpoint.switched_off_by:
         is_on = given.pop(endpoint.switched_off_by, True)
         if not isinstance(is_on, bool):
@@ -200,7 +213,7 @@ def _describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
         described["responses"]["200"]["content"] = {endpoint.answers_with: {"schema": _BYTES}}
     if endpoint.method == "GET":
         del described["requestBody"]
-        described["parameters"] = [_ROOM, *_describe_query(verb, dict(endpoint.defaults))]
+        described["parameters"] = [_ROOM, *_describe_query(verb, endpoint)]
         return described
     content = described["requestBody"]["content"]
     if endpoint.takes:
@@ -246,10 +259,10 @@ def _describe_json(description: str, schema: str) -> dict[str, Any]:
     return {"description": description, "content": {"application/json": content}}
 
 
-def _describe_query(verb: Verb, defaults: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    schema = verb.input_schema
+def _describe_query(verb: Verb, endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    schema, defaults = verb.input_schema, dict(endpoint.defaults)
     for name, described in schema.get("properties", {}).items():
-        if name == "room":
+        if name == "room" or name in endpoint.leaves_out:
             continue
         shown = described | ({"default": defaults[name]} if name in defaults else {})
         yield {

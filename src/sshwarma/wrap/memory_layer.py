@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -39,9 +40,9 @@ async def read_memory_facts(
         note = memory.find_value(conn, project_id, NOTE_KEY)
         return {
             "project": path.path,
-            "project_keys": list(of_project.keys),
+            "project_keys": [_name_key(key) for key in of_project.keys],
             "project_total": of_project.total,
-            "session_keys": list(of_session.keys),
+            "session_keys": [_name_key(key) for key in of_session.keys],
             "session_total": of_session.total,
             "note": ((note.content or "") if note else "")[:MAX_PROJECT_NOTE_CHARACTERS],
             "has_tools": _GET_TOOL in tool_names,
@@ -51,3 +52,9 @@ async def read_memory_facts(
     facts = await caller.world.store.read(read)
     note = describe_environment(find_system(), find_shell(), directory, paths.start_directory)
     return {"memory": facts, "environment": note}
+
+
+def _name_key(key: str) -> str:
+    """Return a key as it stands in a list: in quotes if its end would not be clear."""
+    is_clear = key == key.strip() and key and not {*key} & {*',"'}
+    return key if is_clear else json.dumps(key, ensure_ascii=False)

@@ -52,10 +52,10 @@ from sshwarma.terminal.text import block
 from sshwarma.terminal.theme import MONO
 from sshwarma.verbs import commands
 from sshwarma.verbs.called_verb import find_typed, split_verb
-from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.dispatch import check_may_pipe, run_line
 from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
 from sshwarma.verbs.file_views import FileDownload
-from sshwarma.verbs.grammar import UnknownFlag, has_text
+from sshwarma.verbs.grammar import TextForm, UnknownFlag, find_text_form
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.say import SentMessage, wait_for_answers
@@ -69,6 +69,11 @@ log = structlog.get_logger(__name__)
 
 READ_BYTES: Final = 256 * KIB
 """Bytes of a file that are read at once."""
+
+_TWO_TEXTS_HINT: Final = (
+    "A name with spaces stands in quotes within quotes: ssh HOST \"mem project set 'plan b'\" <"
+    " FILE. With = before a text, no pipe is read."
+)
 
 _DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 
@@ -159,7 +164,7 @@ class ExecHandler(TaskHandler):
                 if self._file is not None:
                     blobs = self._context.services.workspaces.blobs
                     caller = replace(caller, upload=await self._file.receive(caller, blobs))
-                piped = None if self._file is not None else await self._text_from_pipe(line)
+                piped = None if self._file is not None else await self._text_from_pipe(caller, line)
                 # Again: roles and rooms may have changed while the pipe was read.
                 caller = await caller.refreshed()
                 request.room_id = caller.room_id
@@ -282,18 +287,21 @@ class ExecHandler(TaskHandler):
                 error.span = (max(0, error.span[0] - 1), max(0, error.span[1] - 1))
             raise
 
-    async def _text_from_pipe(self, line: str) -> str | None:
+    async def _text_from_pipe(self, caller: Caller, line: str) -> str | None:
         """Read standard input if the verb takes text.
 
         A verb without its required text waits until the input ends. A verb that has text waits
         PIPE_WAIT_SECONDS for input to begin, because a pipe may add text but an interactive
         terminal never ends its input. With `--stdin` it waits until the end. Where texts are exact,
-        nothing is added to one that is given, and an empty input is an empty text with `--stdin`.
+        nothing is added to one after `=`, and an empty input is an empty text with `--stdin`.
 
         Raises:
-            Invalid: if the input is longer than `limits.stdin_bytes`, or is no text.
+            Invalid: if the input is longer than `limits.stdin_bytes`, or is no text; if an exact
+                text comes besides words that may belong to a name.
+            Forbidden: if the caller may not use the verb.
         """
         needs_text = keeps_end = False
+        form: TextForm = "missing"
         if line.startswith("/"):
             word = line.split(None, 1)[0]
             if self._channel.has_pty or asks_for_help(line):
@@ -303,17 +311,26 @@ class ExecHandler(TaskHandler):
                 verb, start = typed_verb
                 if verb.text is None or verb.takes_bytes:
                     return None
-                has = has_text(verb, line, start)
+                form = find_text_form(verb, line, start)
                 keeps_end = verb.takes_exact_text
-                if has and (keeps_end or not verb.adds_piped_text):
+                if form == "marked" and keeps_end and not self._waits:
                     self._piped.warn_unused()
                     return None
-                needs_text = not has and (verb.text.required or bool(verb.text_source))
+                has_source = bool(verb.text_source)
+                needs_text = form == "missing" and (verb.text.required or has_source)
+                if not needs_text and not verb.adds_piped_text:
+                    return None
+                await check_may_pipe(caller, verb)
             elif find_entry(word) is not None or word[1:].lower() in self._aliases:
                 return None  # an alias takes no piped text; a command made in the world does
         text = await self._piped.read(waits=needs_text or self._waits)
         if text is None:
             return None
+        if keeps_end and form != "missing":
+            if not text:
+                return None
+            problem = "The command has a text, and another one comes by a pipe."
+            raise Invalid(problem, hint=_TWO_TEXTS_HINT)
         if keeps_end:
             # Scripts often have an empty input without meaning it: that it is one is said.
             return text if text or self._waits else None
