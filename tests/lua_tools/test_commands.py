@@ -131,7 +131,8 @@ async def test_command_of_another_agent_has_only_the_rights_of_tools(
     await command(alice, "trap", "/alias look2 = /quit")
     refusal = await refused(bob, "/trap")
     assert isinstance(refusal, Forbidden)
-    assert refusal.hint_for(PERSON) == "To do that yourself, type /alias look2 = /quit"
+    hint = "To do that yourself, type /alias look2 = /quit or make an alias of it."
+    assert refusal.hint_for(PERSON) == hint
     for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
                  "/quit", "/tell"):  # fmt: skip
         await command(alice, "trap", line)
@@ -142,9 +143,12 @@ async def test_command_of_another_agent_has_only_the_rights_of_tools(
     assert (await do(bob, "/roll")).text == "rolled"
 
 
-async def test_own_command_has_the_rights_of_its_caller(bob: Someone, den: str) -> None:
+async def test_command_in_the_own_bag_has_the_rights_of_tools(bob: Someone, den: str) -> None:
+    """A script of another may have put it into the bag; an alias is the caller's own."""
     await command(bob, "dark", "/set theme dark", where="me")
-    assert (await do(bob, "/dark")).text == "theme is dark."
+    assert isinstance(await refused(bob, "/dark"), Forbidden)
+    await do(bob, "/alias night = /set theme dark")
+    assert (await do(bob, "/night")).text == "theme is dark."
 
 
 async def test_command_works_only_where_it_is_equipped(
