@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -100,8 +101,18 @@ def run_steps(stage: Stage, root: Path) -> None:
             subprocess.run(shell, cwd=workdir, env=os.environ | tools, check=True)
 
 
+@contextlib.contextmanager
+def killed_at_end(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Kill a process whose test fails: it would be waited for without end."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 @pytest.mark.process
 @pytest.mark.soak
+@pytest.mark.timeout(600)  # pip makes an environment
 def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
     """Build and install the wheel, serve as another user, ask for health, stop."""
     as_stranger()  # skips where users cannot be changed
@@ -124,7 +135,7 @@ def test_steps_of_the_containerfile_make_a_server(root: Path) -> None:
         as_stranger(f"{program}/bin/sshwarma", *words[1:], interpreter=f"{program}/bin/python"),
         env=environ, cwd=place(FINAL.one("WORKDIR"), root), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
+    ) as process, killed_at_end(process):  # fmt: skip
         assert process.stdout is not None
         first = process.stdout.readline()
         assert first, process.stderr.read() if process.stderr else ""

@@ -11,6 +11,9 @@ from sshwarma.world.reader import PERSON
 _PLAIN: Final = re.compile(r"[\w@%+=:,./ -]*", re.ASCII)
 """Lines whose words a shell passes on as they are."""
 
+_READ_IN_QUOTES: Final = re.compile(r'["\\$`!\n]')
+"""Signs that a shell reads also within double quotes."""
+
 
 def write_ssh_command(verb: str, /, **arguments: object) -> str:
     """Return `ssh HOST VERB …`, with the quotes that a shell takes away.
@@ -25,5 +28,6 @@ def quote_ssh_command(typed: str) -> str:
     """Return `ssh HOST` and a line, in the quotes of a shell if it needs any."""
     if _PLAIN.fullmatch(typed):
         return f"ssh HOST {typed}"
-    has_signs = re.search(r"[\"\\$`!\n]", typed) is not None  # that a shell reads in double quotes
-    return f"ssh HOST {shlex.quote(typed)}" if has_signs else f'ssh HOST "{typed}"'
+    if "'" in typed and not _READ_IN_QUOTES.search(typed):
+        return f'ssh HOST "{typed}"'
+    return f"ssh HOST {shlex.quote(typed)}"
