@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -65,6 +66,26 @@ async def test_links_of_this_machine_lead_to_one_project(
     done = await run_operation(world, "import_step", {"step": step, **options})
     assert done["counts"]["values"] == {"new": 1, "known": 1}
     assert done["projects"] == {str(place.resolve()): "new"}
+
+
+async def test_paths_that_are_no_place_for_a_project_are_left_out(
+    world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = os.path.realpath
+
+    def deny(path: str) -> str:
+        if path == "/locked":
+            raise PermissionError(path)
+        return find(path)
+
+    monkeypatch.setattr("os.path.realpath", deny)
+    items = [{"project": one, "key": "k", "value": "v"} for one in ("/sys/x", "/locked", "/p/x")]
+    step = {"kind": "values", "items": items, "rooms": []}
+    options: dict[str, Any] = {"person": "alice", "model": "", "apply": True}
+    done = await run_operation(world, "import_step", {"step": step, **options})
+    assert done["counts"]["values"] == {"new": 1, "known": 0}
+    assert done["projects"] == {"/p/x": "new"}
+    assert len(done["left_out"][0]["names"]) == 2
 
 
 async def test_values_of_a_project_of_others_are_left_out(

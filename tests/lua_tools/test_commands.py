@@ -131,7 +131,7 @@ async def test_command_of_another_agent_has_only_the_rights_of_tools(
     await command(alice, "trap", "/alias look2 = /quit")
     refusal = await refused(bob, "/trap")
     assert isinstance(refusal, Forbidden)
-    hint = "To do that yourself, type /alias look2 = /quit or make an alias of it."
+    hint = "It stands for '/alias look2 = /quit'. An alias of your own can do that."
     assert refusal.hint_for(PERSON) == hint
     for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
                  "/quit", "/tell"):  # fmt: skip
@@ -147,6 +147,9 @@ async def test_command_in_the_own_bag_has_the_rights_of_tools(bob: Someone, den:
     """A script of another may have put it into the bag; an alias is the caller's own."""
     await command(bob, "dark", "/set theme dark", where="me")
     assert isinstance(await refused(bob, "/dark"), Forbidden)
+    for line in ("/shell echo x > f", "/toolset disable kit", "/toolset import --encoded = UEs="):
+        await command(bob, "dark", line, where="me")
+        assert isinstance(await refused(bob, "/dark"), Forbidden), line
     await do(bob, "/alias night = /set theme dark")
     assert (await do(bob, "/night")).text == "theme is dark."
 

@@ -64,13 +64,26 @@ async def test_nobody_claims_a_directory_of_a_room_while_all_use_that_of_the_sta
     assert "Its project is that of bob" in told.text
 
 
+async def test_admin_who_stores_first_does_not_own_the_project_of_a_room(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    await served.agent("olga", "owner")
+    await served.do("olga", "/create vault", "lobby")
+    await served.do("olga", f"/state directory {tmp_path}/secret", "vault")
+    await served.do("olga", f"/mem project set k --project {tmp_path}/secret = x", "lobby")
+    shown = await served.do("olga", f"/mem project members --project {tmp_path}/secret", "lobby")
+    assert shown.members == {}
+
+
 async def test_claim_is_refused_if_a_room_uses_the_directory_by_then(
     served: Served, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await served.newcomer("bob")
     await served.agent("olga", "owner")
     await served.do("olga", "/create vault", "lobby")
-    await served.do("olga", f"/state directory {tmp_path}/secret", "vault")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    await served.do("olga", f"/state directory {tmp_path}/link", "vault")
     projects = services_in(served.world).projects
 
     async def miss(path: str) -> bool:

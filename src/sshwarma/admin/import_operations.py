@@ -27,6 +27,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.names import check_name
+from sshwarma.world.projects import is_place
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -94,7 +95,16 @@ def _find_projects(step: Step) -> dict[str, str]:
     In a thread: a path may lead to a file system that does not answer.
     """
     given = {item.project for item in step.items} if step.kind == "values" else set()
-    return {path: os.path.realpath(path) for path in given if check_project_path(path)}
+    found = {path: _find_canonical(path) for path in given if check_project_path(path)}
+    return {path: canonical for path, canonical in found.items() if is_place(canonical)}
+
+
+def _find_canonical(path: str) -> str:
+    """Return the canonical path of a directory; one of no project if that fails."""
+    try:
+        return os.path.realpath(path)
+    except OSError:
+        return "/proc"
 
 
 @register_operation

@@ -158,15 +158,15 @@ async def run_script(caller: Caller, command: CustomCommand, text: str) -> Scrip
 def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
     """Raise unless a command may run a verb for its caller.
 
-    Only verbs that are tools, also if it is in the caller's own bag: a script of another can have
-    put it there in the caller's name.
+    Only verbs that are tools and need no approval, also if it is in the caller's own bag: a script
+    of another can have put it there in the caller's name.
 
     Raises:
-        Forbidden: with the line that the caller can type instead.
+        Forbidden: with the line, which may be somebody else's.
     """
-    if verb.tool is not None or verb.name == "run":
+    if (verb.tool is not None and not verb.needs_approval) or verb.name == "run":
         return
     raise Forbidden(
         f"/{command.name} may not run /{verb.name} for you: commands do what tools can do.",
-        hint=f"To do that yourself, type {shorten_text(line)} or make an alias of it.",
+        hint=f"It stands for {shorten_text(line)!r}. An alias of your own can do that.",
     )

@@ -115,12 +115,12 @@ class Memory:
             if not self.project.is_default:
                 check_member(caller, self.project, read_members(tx.conn, known.id), Right.TALK)
             return known.id
-        if not self.project.is_default and services_of(caller).projects.is_used_in(
-            tx.conn, self.project.path
-        ):
-            check_member(caller, self.project, {}, Right.TALK)  # a room uses it since then
-        # Who names a project that does not exist yet owns it.
-        owner_id = None if self.project.is_default else caller.person_id or caller.agent.id
+        is_of_room = self.project.is_default
+        if not is_of_room and services_of(caller).projects.is_used_in(tx.conn, self.project.path):
+            check_member(caller, self.project, {}, Right.TALK)  # of admins, who own nothing by it
+            is_of_room = True
+        # Who names a project that does not exist yet owns it, unless it is that of a room.
+        owner_id = None if is_of_room else caller.person_id or caller.agent.id
         return projects.create_project(
             tx, self.project.path, owner_id=owner_id, created_by=caller.agent.id
         ).id

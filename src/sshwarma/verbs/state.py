@@ -143,6 +143,8 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
             hint="Use a path such as /srv/project.",
         )
     directory = None if path == "-" else path
+    if directory is not None:
+        await services_of(caller).projects.prepare_directory(directory)
     await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=directory))
     await RoomStateWatcher(caller.world).check_once()
     if directory is None:

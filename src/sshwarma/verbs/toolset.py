@@ -26,6 +26,7 @@ from sshwarma.toolsets.stored_keys import (
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.toolset_exported import ToolsetData, ToolsetVariable, describe_variables
 from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
@@ -335,12 +336,12 @@ def _hint_at_pipe(file_name: str) -> TextByReader:
 
 
 def _check_direct(caller: Caller) -> None:
-    """Refuse a call by another tool, which acts as who calls it.
+    """Refuse a call by another tool or a custom command, which act as who calls them.
 
     Raises:
-        Forbidden: if a tool calls.
+        Forbidden: if one calls.
     """
-    if caller.call_stack is not None and caller.call_stack.is_nested:
+    if is_of_script(caller):
         raise Forbidden("Toolsets are changed by people and agents themselves, and by no tool.")
 
 

@@ -138,6 +138,17 @@ class ProjectPaths:
         directories = read_directories(conn, with_deleted=True)
         return {self.start_directory, *directories.values()}
 
+    async def prepare_directory(self, directory: str) -> None:
+        """Find where the links of a directory lead, before it is stored for a room.
+
+        `is_used_in` then knows it from that moment on.
+
+        Raises:
+            TimedOut: if the file system does not answer.
+        """
+        self._canonical.pop(directory, None)
+        await self._make_canonical(directory)
+
     async def list_owners(self, directory: str) -> list[str]:
         """Return the ids of the owners of the project of a directory.
 
@@ -196,6 +207,15 @@ def _join_path(directory: str, project: str) -> str:
 def _remove_dots(path: str) -> str:
     """Return a path without `.` and `..`, as its text says."""
     return os.path.normpath(path)
+
+
+def is_place(path: str) -> bool:
+    """Return whether a canonical path can be that of a project."""
+    try:
+        _check_place(path, path)
+    except Invalid:
+        return False
+    return True
 
 
 def _check_place(path: str, given: str) -> None:
