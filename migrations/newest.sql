@@ -552,7 +552,23 @@ CREATE TABLE memory_versions (
 
 CREATE INDEX ix_memory_versions_size ON memory_versions (scope_id, "key", version, size);
 
-INSERT INTO "alembic_version" VALUES('0021');
+CREATE TABLE request_keys (
+	n INTEGER NOT NULL,
+	agent_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	status INTEGER,
+	body TEXT,
+	created_at INTEGER NOT NULL,
+	CONSTRAINT pk_request_keys PRIMARY KEY (n),
+	CONSTRAINT uq_request_keys_agent_id_key UNIQUE (agent_id, "key")
+);
+
+CREATE INDEX ix_request_keys_created_at ON request_keys (created_at);
+
+CREATE INDEX ix_request_keys_agent_id_n ON request_keys (agent_id, n);
+
+INSERT INTO "alembic_version" VALUES('0022');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

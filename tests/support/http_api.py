@@ -43,12 +43,13 @@ class Api:
         body: bytes | None = None,
         kind: str = "application/json",
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send a GET, or with a body a POST."""
         words = ({"room": self.room} if self.room else {}) | dict(query or {})
         request = urllib.request.Request(
             f"http://{self.server.http}/api/v1/{path}?{urlencode(words)}", body,
-            {"Authorization": f"Bearer {self.token}", "Content-Type": kind},
+            {"Authorization": f"Bearer {self.token}", "Content-Type": kind, **(headers or {})},
         )  # fmt: skip
         try:
             answer = urllib.request.urlopen(request, timeout=SECONDS)

@@ -15,7 +15,7 @@ import pytest
 
 from sshwarma.admin import operations
 from sshwarma.tools.provider import ToolResult
-from sshwarma.web import api
+from sshwarma.web import api, request_body
 from sshwarma.world import tokens
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.caller import Caller
@@ -357,7 +357,7 @@ async def test_a_role_lost_is_lost_to_a_script_that_runs(served: Served) -> None
 async def test_a_body_that_does_not_come_is_not_waited_for(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(api, "HTTP_BODY_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(request_body, "HTTP_BODY_TIMEOUT_SECONDS", 0.3)
     token = await served.newcomer("ann")
     post = await Post.begin(served, "/api/v1/verbs/look", token, 10)
     status, answer = await post.answer()

@@ -1703,6 +1703,34 @@ CANONICAL_PATH_SECONDS: Final = 2.0
 """Seconds for which the canonical path of a directory counts: links change rarely, and each call of
 a memory needs it."""
 
+MAX_HEARD_ROOMS: Final = 20
+"""Rooms that one stream of events has: each is a part of the cursor that every event carries."""
+
+MAX_EVENT_STREAMS_PER_AGENT: Final = 4
+"""Open streams of events of one agent: each keeps what its reader has not read yet."""
+
+MAX_WAITING_EVENTS: Final = 1_000
+"""Events that wait for the reader of a stream: one that is slower loses the stream, and begins
+again at its cursor without losing a row."""
+
+MAX_READ_EVENTS: Final = 200
+"""Rows that are read at once for a stream that begins at a cursor: they are held in memory."""
+
+IDEMPOTENCY_KEY_SECONDS: Final = DAY_SECONDS
+"""Seconds for which a request with an Idempotency-Key does not run again: a client that was cut off
+retries within minutes, one that was down over a night in the morning."""
+
+MAX_IDEMPOTENCY_KEY_CHARACTERS: Final = 255
+"""Characters of an Idempotency-Key: a UUID has 36."""
+
+MAX_IDEMPOTENCY_KEYS: Final = 10_000
+"""Keys of one agent that are remembered at once: each is stored with an answer. With more, its
+oldest are forgotten early."""
+
+MAX_IDEMPOTENT_ANSWER_BYTES: Final = 4_096
+"""Bytes of an answer that are kept for its Idempotency-Key, because 10,000 of an agent are: what
+was said has 300. Of a longer one the repeated request reads that it was done."""
+
 MAX_CANONICAL_PATHS: Final = 1_000
 """Canonical paths that are remembered: there are a few for each room."""
 

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 RefusedBy: TypeAlias = Literal[
     "answers_per_room",
     "api_requests",
+    "event_streams",
     "http_body_timeout",
     "http_address",
     "http_connections",

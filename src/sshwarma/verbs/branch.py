@@ -26,7 +26,7 @@ from sshwarma.verbs.views import (
     view_for_reader,
 )
 from sshwarma.workspaces.turn_files import FilesMoved, move_files, remember_files, return_files
-from sshwarma.world import turns
+from sshwarma.world import rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict
@@ -131,7 +131,9 @@ async def switch_branch(caller: Caller, turn: TurnId) -> ChangedConversation:
         ]
         for agent_id in dict.fromkeys(agent_ids):
             sync_notes(tx, caller, agent_id, removed_turns)
-        tx.publish_on_commit(TurnsChanged(room.id))
+        gone = rows.read_row_numbers(tx.conn, [one.id for one in removed_turns])
+        back = rows.read_row_numbers(tx.conn, added_ids)
+        tx.publish_on_commit(TurnsChanged(room.id, gone, back))
         files = return_files(tx, workspaces, room.id)
         if files is None:
             files = move_files(

@@ -121,7 +121,8 @@ def _open_again(
         meta={"again": stored_turn.id} | ({SCRIPTED_KEY: True} if is_scripted else {}),
     )
     turns.set_request_row(tx, [turn.id], row)
-    tx.publish_on_commit(TurnsChanged(caller.room_id))
+    gone = rows.read_row_numbers(tx.conn, [one.id for one in (stored_turn, *called_turns)])
+    tx.publish_on_commit(TurnsChanged(caller.room_id, gone=gone))
     return row, turn, files
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -17,6 +17,7 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
+from sshwarma.verbs.heard_events import EXTERNAL_KEY
 from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.scripted import is_of_script
@@ -143,6 +144,12 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     )
 
 
+def _describe_origin(caller: Caller, *, is_scripted: bool = False) -> dict[str, Any]:
+    """Return the metadata of a message: whether a script or a program wrote it."""
+    scripted = {SCRIPTED_KEY: True} if is_scripted else {}
+    return scripted | ({EXTERNAL_KEY: True} if caller.door in ("web", "mcp") else {})
+
+
 def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> None:
     """Raise unless `more` models may answer in the caller's room at once.
 
@@ -177,7 +184,7 @@ def _append_message(
         text,
         author_id=caller.agent.id,
         turn_id=first_turn_id,
-        meta={SCRIPTED_KEY: True} if models and question.is_scripted else None,
+        meta=_describe_origin(caller, is_scripted=bool(models) and question.is_scripted),
     )
     turns.set_request_row(tx, [turn.id for turn in new_turns], row)
     return row, new_turns
@@ -314,7 +321,9 @@ async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> 
         )
     message = _clean_text(caller, text)
     row = await caller.world.change(
-        lambda tx: private_messages.send_private_message(tx, caller.agent.id, recipient.id, message)
+        lambda tx: private_messages.send_private_message(
+            tx, caller.agent.id, recipient.id, message, _describe_origin(caller)
+        )
     )
     is_away = not caller.world.presence.connections_of(recipient.id)
     note = f"{recipient.name} is away and will read it at the next login." if is_away else ""
@@ -324,7 +333,14 @@ async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> 
 async def _append_row(caller: Caller, kind: str, text: str) -> Row:
     message = _clean_text(caller, text)
     return await caller.world.change(
-        lambda tx: rows.append_row(tx, caller.room_id, kind, message, author_id=caller.agent.id)
+        lambda tx: rows.append_row(
+            tx,
+            caller.room_id,
+            kind,
+            message,
+            author_id=caller.agent.id,
+            meta=_describe_origin(caller),
+        )
     )
 
 

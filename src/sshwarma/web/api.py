@@ -3,9 +3,12 @@
     GET  /api/v1/verbs          list of verbs; docs/verbs.md describes its fields
     POST /api/v1/verbs/NAME     {"argument": value, …} -> {"result": …, "text": "…"}
     POST /api/v1/line           {"line": "/look"} -> the same, for a line as typed
+    GET  /api/v1/events         what happens in rooms, as it happens
     POST /api/v1/stream         {"text": "@qwen hello"} -> events while it is answered
     *    /api/v1/NAME           operations with names of their own, see `endpoints.py`
+    GET  /api                   list of all paths
     GET  /api/openapi.json      all of these, in the form of OpenAPI
+    GET  /api/docs              the same, for people
 
 A verb runs in the agent's last room, or in `?room=NAME`, within the scope of the token. A refusal
 is {"error": CODE, "message": …, "hint": …} with the HTTP status of its code.
@@ -16,44 +19,47 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
+from weakref import WeakSet
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import (
-    HTTP_BODY_TIMEOUT_SECONDS,
     MAX_API_REQUESTS_PER_AGENT,
     MAX_ARCHIVE_BYTES,
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
-from sshwarma.common.validation_text import describe_json_error
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import check_may_pipe, invoke, run_line
+from sshwarma.verbs.event_feed import EventFeed
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line, is_read_verb
 from sshwarma.verbs.registry import every_verb, find_verb
 from sshwarma.verbs.unknown_verb import unknown_verb_error
 from sshwarma.verbs.verb import Verb
 from sshwarma.verbs.views import render_in_thread
+from sshwarma.web.api_pages import PAGE_ROUTES
 from sshwarma.web.endpoints import (
     API_PREFIX,
     ENDPOINTS,
     Endpoint,
-    body_hint,
     choose_verb,
-    describe_api,
     get_verb,
     read_query,
 )
 from sshwarma.web.errors import refuse
+from sshwarma.web.event_stream import open_event_feed
+from sshwarma.web.event_stream import respond as respond_with_events
+from sshwarma.web.request_body import content_type, read_arguments, read_body
+from sshwarma.web.request_end import end_with_client
+from sshwarma.web.request_replay import KEY_HEADER, AnsweredBefore, KeyedRequests
 from sshwarma.web.stream import AnswerStream
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import origin_of_token
@@ -64,11 +70,14 @@ from sshwarma.world.bearer import (
     authenticate_bearer,
 )
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, RateLimited, TimedOut, WorldError
-from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.errors import Forbidden, Invalid, RateLimited, TooLarge, WorldError
 from sshwarma.world.reader import API_CLIENT
+from sshwarma.world.request_keys import KeyedRequest
 from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
+
+STREAM_PATH: Final = f"{API_PREFIX}/stream"
+EVENTS_PATH: Final = f"{API_PREFIX}/events"
 
 
 class Unauthorized(WorldError):
@@ -92,6 +101,8 @@ class HttpApi:
         self._settings = settings
         self._line_rate = line_rate
         self._open_counts: Counter[str] = Counter()  # open requests by agent
+        self._feeds: WeakSet[EventFeed] = WeakSet()  # of streams of events
+        self._keyed = KeyedRequests(world)
 
     @property
     def routes(self) -> list[Route]:
@@ -102,8 +113,9 @@ class HttpApi:
                 f"{API_PREFIX}/verbs/{{name}}", self._handle_errors(self._invoke), methods=["POST"]
             ),
             Route(f"{API_PREFIX}/line", self._handle_errors(self._run_line), methods=["POST"]),
-            Route(f"{API_PREFIX}/stream", self._handle_errors(self._stream), methods=["POST"]),
-            Route("/api/openapi.json", self._handle_errors(self._describe)),
+            Route(EVENTS_PATH, self._handle_errors(self._hear)),
+            Route(STREAM_PATH, self._handle_errors(self._stream), methods=["POST"]),
+            *PAGE_ROUTES,
             *(
                 Route(
                     endpoint.path,
@@ -118,13 +130,21 @@ class HttpApi:
         self, answer: Callable[[Request], Awaitable[dict[str, Any] | Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
+            response: Response | None = None
             try:
                 answered = await answer(request)
-                return answered if isinstance(answered, Response) else JSONResponse(answered)
+                response = answered if isinstance(answered, Response) else JSONResponse(answered)
             except WorldError as error:
-                return refuse(error)
+                response = refuse(error)
+            except AnsweredBefore as before:
+                response = before.response
             except ClientDisconnect:
-                return Response(status_code=499)  # the client is gone
+                response = Response(status_code=499)  # the client is gone
+            finally:
+                if keyed := getattr(request.state, "keyed", None):
+                    is_cut = getattr(request.state, "is_cut", False)
+                    await self._keyed.end(keyed, None if is_cut else response)
+            return response
 
         return endpoint
 
@@ -148,15 +168,12 @@ class HttpApi:
             ]
         }
 
-    async def _describe(self, request: Request) -> dict[str, Any]:
-        return await asyncio.to_thread(describe_api)
-
     async def _run_endpoint(
         self, endpoint: Endpoint, request: Request
     ) -> dict[str, Any] | Response:
         """Run the verb of an endpoint; the result may be the bytes of a file."""
         verb = get_verb(endpoint.verb)
-        is_file = bool(endpoint.takes) and _content_type(request) == endpoint.takes
+        is_file = bool(endpoint.takes) and content_type(request) == endpoint.takes
 
         async def run(caller: Caller, arguments: dict[str, Any]) -> Any:
             if endpoint.method == "GET" or is_file:
@@ -195,7 +212,7 @@ class HttpApi:
                 case {"line": str(line), **others} if line.strip() and not others:
                     if len(line.encode(errors="surrogatepass")) > self._settings.limits.line_bytes:
                         limit = self._settings.limits.line_bytes
-                        raise Invalid(
+                        raise TooLarge(
                             f"line: must have at most {limit} bytes.",
                             hint="POST the arguments to /api/v1/verbs/NAME instead.",
                         )
@@ -226,6 +243,23 @@ class HttpApi:
         if not begun.done():
             await working  # it was refused
         return await begun.result().respond(working)
+
+    async def _hear(self, request: Request) -> Response:
+        """Return a stream of what happens in rooms."""
+        agent, token = await self._authenticate(request)
+        request.scope[SCOPE_AGENT_KEY] = agent.id
+        await self._line_rate.admit(agent.id, is_read=True)
+        caller = await self._make_caller(request, agent, token)
+        query, last_id = request.query_params, request.headers.get("last-event-id")
+        feed = await open_event_feed(caller, query, last_id)
+        open_request = self._world.open_requests.begin(agent.id, token=token)
+        self._feeds.add(feed)
+        return respond_with_events(feed, open_request)
+
+    def close(self) -> None:
+        """End the streams of events, because the server stops."""
+        for feed in list(self._feeds):
+            feed.end("The server stops.", again=True)
 
     async def _answer(
         self,
@@ -258,49 +292,70 @@ class HttpApi:
         request.scope[SCOPE_AGENT_KEY] = agent.id
         open_request = self._world.open_requests.begin(agent.id, token=token)
         try:
-            with self._count_request(agent.id), open_request, contextlib.ExitStack() as stack:
+            counted = self._count_open(self._open_counts, agent.id, MAX_API_REQUESTS_PER_AGENT)
+            with counted, open_request, contextlib.ExitStack() as stack:
                 await self._line_rate.admit(agent.id, is_read=is_read)
                 caller = await self._make_caller(request, agent, token)
                 upload, arguments = None, {}
                 if upload_verb is None:
-                    arguments = await self._arguments(request)
+                    limit = self._settings.limits.stdin_bytes * 2  # JSON may double a text
+                    arguments = await read_arguments(request, limit)
                 else:
                     await check_may_pipe(caller, upload_verb)
                     blobs = self._services.workspaces.blobs
                     upload = stack.enter_context(contextlib.closing(blobs.begin_upload()))
-                    async for chunk in _read_body(request, MAX_ARCHIVE_BYTES):
+                    async for chunk in read_body(request, MAX_ARCHIVE_BYTES):
                         await asyncio.to_thread(upload.write, chunk)
                 # Again: the token, roles and rooms may have changed while the body was read.
                 await self._authenticate(request)
                 caller = replace(await caller.refreshed(), upload=upload)
+                if request.method == "POST":
+                    request.state.keyed = await self._begin_keyed(request, agent.id, arguments)
                 open_request.room_id = caller.room_id
-                async with _end_with_client(request, open_request):
+                async with end_with_client(request, open_request):
                     return await run(caller, arguments)
         except Forbidden as error:
+            # Cut, and not refused: what it has changed until then is stored.
+            request.state.is_cut = bool(open_request.reason)
             if open_request.lost_access:
                 raise Unauthorized(open_request.reason) from error
             raise
 
+    async def _begin_keyed(
+        self, request: Request, agent_id: str, arguments: dict[str, Any]
+    ) -> KeyedRequest | None:
+        """Take note of the request's key.
+
+        Raises:
+            Invalid: if the request cannot have one.
+        """
+        is_file = content_type(request) in {one.takes for one in ENDPOINTS if one.takes}
+        if KEY_HEADER in request.headers and (is_file or request.url.path == STREAM_PATH):
+            raise Invalid(
+                f"{KEY_HEADER} is not for {'files' if is_file else 'streams'}.",
+                hint="POST it to another path, with a JSON body.",
+            )
+        return await self._keyed.begin(request, agent_id, arguments)
+
     @contextlib.contextmanager
-    def _count_request(self, agent_id: str) -> Iterator[None]:
+    def _count_open(self, counts: Counter[str], agent_id: str, limit: int) -> Iterator[None]:
         """Count an open request of an agent.
 
         Raises:
-            RateLimited: if the agent has MAX_API_REQUESTS_PER_AGENT.
+            RateLimited: if the agent has `limit` already.
         """
-        if self._open_counts[agent_id] >= MAX_API_REQUESTS_PER_AGENT:
+        if counts[agent_id] >= limit:
             count_refusal("api_requests")
             raise RateLimited(
-                f"{with_limit('Too many open requests', MAX_API_REQUESTS_PER_AGENT)}.",
-                retry_after_seconds=1,
+                f"{with_limit('Too many open requests', limit)}.", retry_after_seconds=1
             )
-        self._open_counts[agent_id] += 1
+        counts[agent_id] += 1
         try:
             yield
         finally:
-            self._open_counts[agent_id] -= 1
-            if not self._open_counts[agent_id]:
-                del self._open_counts[agent_id]
+            counts[agent_id] -= 1
+            if not counts[agent_id]:
+                del counts[agent_id]
 
     async def _authenticate(self, request: Request) -> tuple[Agent, Token]:
         authorization = request.headers.get("authorization", "")
@@ -327,71 +382,6 @@ class HttpApi:
             caller.in_accessible_room() if room_name is None else caller.in_room(room_name)
         )
 
-    async def _arguments(self, request: Request) -> dict[str, Any]:
-        limit = self._settings.limits.stdin_bytes * 2  # JSON escapes may double a text
-        body = bytearray()
-        async for chunk in _read_body(request, limit):
-            body += chunk
-        try:
-            arguments = load_json(body or b"{}")
-        except JsonTooLarge as error:
-            raise Invalid(f"The request body {error}.") from error
-        except (ValueError, RecursionError) as error:
-            raise Invalid(
-                f"The request body is not JSON: {describe_json_error(error)}.",
-                hint=body_hint(request.url.path),
-            ) from error
-        if not isinstance(arguments, dict):
-            raise Invalid("The request body must be a JSON object of arguments by name.")
-        return arguments
-
-
-def _content_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-async def _read_body(request: Request, limit: int) -> AsyncIterator[bytes]:
-    """Yield the parts of a body.
-
-    Raises:
-        Invalid: if it has more than `limit` bytes.
-        TimedOut: if it takes more than HTTP_BODY_TIMEOUT_SECONDS.
-    """
-    size, stream = 0, request.stream()
-    end = asyncio.get_running_loop().time() + HTTP_BODY_TIMEOUT_SECONDS
-    while True:
-        try:
-            async with asyncio.timeout_at(end):
-                chunk = await anext(stream, None)
-        except TimeoutError:
-            count_refusal("http_body_timeout")
-            raise TimedOut(
-                f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
-            ) from None
-        if chunk is None:
-            return
-        size += len(chunk)
-        if size > limit:
-            raise Invalid(f"body: must have at most {limit} bytes.")
-        yield chunk
-
 
 def _client_address(request: Request) -> str:
     return request.client.host if request.client else ""
-
-
-@contextlib.asynccontextmanager
-async def _end_with_client(request: Request, opened: OpenRequest) -> AsyncIterator[None]:
-    """End the request if its client disconnects; the body is read before."""
-
-    async def watch() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-        opened.end("The client disconnected.")
-
-    watching = asyncio.get_running_loop().create_task(watch())
-    try:
-        yield
-    finally:
-        watching.cancel()
-        await asyncio.wait({watching})

@@ -6,16 +6,13 @@ The arguments of a verb are the query of a GET, and the body of a POST, as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final, Literal
 
-import sshwarma
 from sshwarma.common.json_guard import check_json_size
-from sshwarma.verbs.registry import every_verb, find_verb
+from sshwarma.verbs.registry import find_verb
 from sshwarma.verbs.verb import Verb
-from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import register_endpoint
 
@@ -146,132 +143,6 @@ def read_query(verb: Verb, query: Sequence[tuple[str, str]]) -> dict[str, Any]:
             raise Invalid(f"{name}: must be given once.")
         found[name] = value if _takes_text(properties.get(name, {})) else _read_json(value)
     return found
-
-
-@cache
-def describe_api() -> dict[str, Any]:
-    """Return the description of the API in the form of OpenAPI 3.1.
-
-    It is made from the declarations of the verbs, as their help is.
-    """
-    paths: dict[str, dict[str, Any]] = {}
-    for endpoint in ENDPOINTS:
-        paths[endpoint.path] = {endpoint.method.lower(): _describe_endpoint(endpoint)}
-    paths[f"{API_PREFIX}/stream"] = {"post": _describe_stream()}
-    for verb in every_verb():
-        if not verb.ssh_only:
-            paths[f"{API_PREFIX}/verbs/{verb.path}"] = {"post": _describe_verb(verb)}
-    return {
-        "openapi": "3.1.0",
-        "info": {
-            "title": "sshwarma",
-            "version": sshwarma.__version__,
-            "description": "A request runs in the room of the token's agent, or in `room`.",
-        },
-        "security": [{"token": []}],
-        "paths": paths,
-        "components": {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {
-                "Error": {
-                    "type": "object",
-                    "required": ["error", "message", "hint"],
-                    "properties": {
-                        "error": {"type": "string", "enum": sorted(HTTP_STATUSES)},
-                        "message": {"type": "string"},
-                        "hint": {"type": "string"},
-                    },
-                },
-                "Answer": {
-                    "type": "object",
-                    "required": ["result", "text"],
-                    "properties": {
-                        "result": {"description": "The result as data."},
-                        "text": {"type": "string", "description": "The result as people read it."},
-                    },
-                },
-            },
-        },
-    }
-
-
-_ROOM: Final = {
-    "name": "room",
-    "in": "query",
-    "description": "Name of the room (default: the agent's last room).",
-    "schema": {"type": "string"},
-}
-
-
-_BYTES: Final = {"type": "string", "format": "binary"}
-
-
-def _describe_endpoint(endpoint: Endpoint) -> dict[str, Any]:
-    verb = get_verb(endpoint.verb)
-    described = _describe_verb(verb) | {"operationId": endpoint.name}
-    if endpoint.answers_with:
-        described["responses"]["200"]["content"] = {endpoint.answers_with: {"schema": _BYTES}}
-    if endpoint.method == "GET":
-        del described["requestBody"]
-        described["parameters"] = [_ROOM, *_describe_query(verb, endpoint)]
-        return described
-    content = described["requestBody"]["content"]
-    if endpoint.takes:
-        content[endpoint.takes] = {"schema": _BYTES}
-    if endpoint.switched_off_by:
-        schema = content["application/json"]["schema"]
-        switch = {"type": "boolean", "default": True}
-        content["application/json"]["schema"] = schema | {
-            "properties": schema.get("properties", {}) | {endpoint.switched_off_by: switch}
-        }
-    return described
-
-
-def _describe_stream() -> dict[str, Any]:
-    described = _describe_verb(get_verb("say"))
-    answer = _describe_json("The refusal of the message.", "Error")
-    events = {"description": "Server-sent events: said, text, row, status, and end or error."}
-    content = {EVENT_STREAM_TYPE: {"schema": {"type": "string"}}}
-    return described | {
-        "operationId": "stream",
-        "summary": "Say something to a room, and read the answers as they are written.",
-        "responses": {"200": events | {"content": content}, "default": answer},
-    }
-
-
-def _describe_verb(verb: Verb) -> dict[str, Any]:
-    return {
-        "operationId": f"verb_{verb.path}",
-        "tags": [verb.section],
-        "summary": verb.summary,
-        "description": verb.program_detail,
-        "parameters": [_ROOM],
-        "requestBody": {"content": {"application/json": {"schema": verb.input_schema}}},
-        "responses": {
-            "200": _describe_json("The result.", "Answer"),
-            "default": _describe_json("The refusal.", "Error"),
-        },
-    }
-
-
-def _describe_json(description: str, schema: str) -> dict[str, Any]:
-    content = {"schema": {"$ref": f"#/components/schemas/{schema}"}}
-    return {"description": description, "content": {"application/json": content}}
-
-
-def _describe_query(verb: Verb, endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    schema, defaults = verb.input_schema, dict(endpoint.defaults)
-    for name, described in schema.get("properties", {}).items():
-        if name == "room" or name in endpoint.leaves_out:
-            continue
-        shown = described | ({"default": defaults[name]} if name in defaults else {})
-        yield {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()) and name not in defaults,
-            "description": shown.pop("description", ""),
-            "schema": shown,
-        }
 
 
 def _takes_text(schema: Mapping[str, Any]) -> bool:

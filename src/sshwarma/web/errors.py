@@ -25,6 +25,7 @@ HTTP_STATUSES: Final = {
     "not_found": 404,
     "timed_out": 408,
     "conflict": 409,
+    "too_large": 413,
     "invalid": 422,
     "refused": 422,
     "rate_limited": 429,

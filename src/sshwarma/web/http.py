@@ -150,6 +150,7 @@ class HttpServer:
     async def stop(self) -> None:
         """Stop the server, if it is running, and wait until its task has ended."""
         if self._server is not None and self._task is not None:
+            self._api.close()
             self._server.should_exit = True
             await self._task
 

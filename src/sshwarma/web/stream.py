@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -16,6 +16,7 @@ from starlette.responses import StreamingResponse
 
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.tools.approvals import APPROVAL_KEY, ASKING_TURN_KEY
+from sshwarma.verbs.draft_changes import DraftChanges
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.endpoints import EVENT_STREAM_TYPE
@@ -23,7 +24,7 @@ from sshwarma.web.errors import describe_refusal, make_error_body
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.errors import WorldError
-from sshwarma.world.events import ActiveTool, RowAppended, StreamEnded, StreamUpdated
+from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.reader import API_CLIENT
 from sshwarma.world.row import Row
 
@@ -45,8 +46,7 @@ class AnswerStream:
         self._turns: frozenset[str] | None = None  # None until the message is said
         self._said_seq = 0
         self._events: list[tuple[str, dict[str, Any]]] = []
-        self._drafts: dict[str, StreamUpdated] = {}
-        self._sent: dict[str, StreamUpdated] = {}
+        self._drafts = DraftChanges()
         self._early: list[object] = []
         self._changed = asyncio.Event()
         self._stop = caller.world.bus.on_room(caller.room_id, self._on_event)
@@ -84,14 +84,13 @@ class AnswerStream:
             case RowAppended(row=row) if row.meta.get(ASKING_TURN_KEY) in self._turns:
                 self._add("row", self._describe_row(row))
             case RowAppended(row=row) if row.turn_id in self._turns and row.seq != self._said_seq:
-                self._drafts.pop(row.turn_id or "", None)
-                self._sent.pop(row.turn_id or "", None)
+                self._drafts.forget(row.turn_id or "")
                 self._add("row", self._describe_row(row))
             case StreamUpdated(turn_id=turn_id) if turn_id in self._turns:
-                self._drafts[turn_id] = event
+                self._drafts.take(event)
                 self._changed.set()
             case StreamEnded(turn_id=turn_id) if turn_id in self._turns:
-                self._drafts.pop(turn_id, None)
+                self._drafts.take(event)
             case _:
                 pass
 
@@ -116,21 +115,16 @@ class AnswerStream:
     def _take_drafts(self) -> list[tuple[str, dict[str, Any]]]:
         """Return what is new of unfinished answers since the last time."""
         found: list[tuple[str, dict[str, Any]]] = []
-        drafts, self._drafts = self._drafts, {}
-        for turn_id, draft in drafts.items():
-            before = self._sent.get(turn_id)
-            author = self._caller.world.agents.name_of(draft.author_id)
-            common = {"turn": turn_id, "author": author}
-            known = before.text if before is not None else ""
-            if draft.text.startswith(known):
-                if len(draft.text) > len(known):
-                    found.append(("text", common | {"more": draft.text[len(known) :]}))
-            else:  # it has begun again
-                found.append(("text", common | {"text": draft.text}))
-            waits = (draft.active_tools, draft.wait_reason)
-            if waits != ((before.active_tools, before.wait_reason) if before else ((), "")):
-                found.append(("status", common | _describe_waits(*waits)))
-            self._sent[turn_id] = draft
+        for part in self._drafts.read():
+            author = self._caller.world.agents.name_of(part.author_id)
+            common = {"turn": part.turn_id, "author": author}
+            if part.more is not None:
+                found.append(("text", common | {"more": part.more}))
+            elif part.text is not None:
+                found.append(("text", common | {"text": part.text}))
+            if part.has_new_waits:
+                waits = {"tools": list(part.tools), "waits": part.waits}
+                found.append(("status", common | waits))
         return found
 
     async def read(self, working: asyncio.Task[None]) -> AsyncIterator[bytes]:
@@ -198,9 +192,3 @@ def _describe_error(error: BaseException) -> dict[str, Any]:
         return describe_refusal(error)
     log.error("a request failed", exc_info=error)
     return make_error_body("internal", INTERNAL_ERROR)
-
-
-def _describe_waits(tools: Sequence[ActiveTool], reason: str) -> dict[str, Any]:
-    """Return the names of tools that run, and what an answer waits for."""
-    reports = [tool.report for tool in tools if tool.report]
-    return {"tools": [tool.name for tool in tools], "waits": " ".join([*reports, reason]).strip()}

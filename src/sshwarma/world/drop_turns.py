@@ -7,6 +7,7 @@ from sqlalchemy import and_, or_, select, update
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.reader import next_call
+from sshwarma.world.rows import read_row_numbers
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change
@@ -33,7 +34,8 @@ def drop_turn(tx: Change, turn: Turn) -> int:
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
     count = _set_rows_status(tx, turn, "dropped")
-    tx.publish_on_commit(TurnsChanged(turn.room_id))
+    gone = read_row_numbers(tx.conn, [turn.id])
+    tx.publish_on_commit(TurnsChanged(turn.room_id, gone=gone))
     return count
 
 
@@ -47,7 +49,8 @@ def restore_turn(tx: Change, turn: Turn) -> int:
         raise Conflict(f"Turn {turn.short_id} is not dropped.")
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="completed"))
     count = _set_rows_status(tx, turn, "completed")
-    tx.publish_on_commit(TurnsChanged(turn.room_id))
+    back = read_row_numbers(tx.conn, [turn.id])
+    tx.publish_on_commit(TurnsChanged(turn.room_id, back=back))
     return count
 
 

@@ -3,6 +3,7 @@
 WorldError             the base: a sentence for people
 ├── NotFound           no such name here
 ├── Invalid            malformed input
+│   └── TooLarge       more than is read
 ├── Conflict           clashes with the present state
 ├── Forbidden          the caller lacks a right
 ├── TimedOut           the input did not arrive in time
@@ -64,6 +65,12 @@ class Invalid(WorldError):
     """Malformed input."""
 
     code = "invalid"
+
+
+class TooLarge(Invalid):
+    """The input has more bytes, or values, than are read."""
+
+    code = "too_large"
 
 
 class Conflict(WorldError):

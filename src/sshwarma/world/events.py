@@ -77,10 +77,12 @@ class StreamEnded:
 class TurnsChanged:
     """Turns of a room were dropped, restored or switched.
 
-    The status of their rows changed.
+    `gone` are the numbers of rows that left the conversation, `back` of those that are in it again.
     """
 
     room_id: str
+    gone: tuple[int, ...] = ()
+    back: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,12 @@ def take_rows(found: Iterable[Row], max_characters: int | None) -> Iterator[Row]
         yield row
 
 
+def read_row_numbers(conn: Connection, turn_ids: Iterable[str]) -> tuple[int, ...]:
+    """Return the numbers of the rows of some turns, in order."""
+    query = select(rows.c.seq).where(rows.c.turn_id.in_(list(turn_ids))).order_by(rows.c.seq)
+    return tuple(conn.execute(query).scalars())
+
+
 def read_turn_rows(conn: Connection, turn_id: str) -> list[Row]:
     """Return the rows of a turn, in order."""
     query = select(rows).where(rows.c.turn_id == turn_id).order_by(rows.c.n)

@@ -437,6 +437,21 @@ audit = Table(
     sqlite_autoincrement=True,
 )
 
+request_keys = Table(  # of requests of programs that are not to run twice
+    "request_keys",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("agent_id", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # hash of what is asked for
+    Column("status", Integer),  # of the answer; NULL before there is one
+    Column("body", Text),  # of the answer; NULL also if it is too long
+    Column("created_at", Millis, nullable=False),
+    UniqueConstraint("agent_id", "key"),
+    Index("ix_request_keys_created_at", "created_at"),
+    Index("ix_request_keys_agent_id_n", "agent_id", "n"),
+)
+
 input_lines = Table(
     "input_lines",
     metadata,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from sshwarma.world.open_requests import OpenRequests
 from sshwarma.world.presence import Presence
 from sshwarma.world.reader import next_call
 from sshwarma.world.reports import Reports
+from sshwarma.world.request_keys import store_key_with
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.schema_check import check_complete
@@ -80,6 +81,7 @@ class World:
         self.text_volume = StoredVolume("text")
         self.file_volume = StoredVolume("files")
         self.unread_messages = UnreadMessages()
+        self.open_feeds: Counter[str] = Counter()  # streams of events, by agent
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
@@ -142,6 +144,8 @@ class World:
         Raises:
             WorldError: with the reason, if the world does not allow it.
         """
+        if not may_postpone:  # what nobody waits for is no part of a request
+            work = store_key_with(work)
         result = await self.store.write(work, may_postpone=may_postpone)
         if self._refresh_task is not None and not self._refresh_task.done():
             # A caller that changes an agent must see the change; cancelling the caller must not

@@ -32,6 +32,7 @@ from sshwarma.ssh.door.context import (
     encode_plain_block,
     encode_plain_lines,
 )
+from sshwarma.ssh.door.event_lines import write_event_lines
 from sshwarma.ssh.door.exec_flags import (
     DOOR_FLAG,
     asks_for_help,
@@ -43,7 +44,7 @@ from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.paced_writer import WRITE_CHUNK_BYTES
 from sshwarma.ssh.door.piped_file import PipedFile, check_given_text, find_given_text
 from sshwarma.ssh.door.piped_result import find_piped_bytes, is_failed
-from sshwarma.ssh.door.piped_text import PipedText
+from sshwarma.ssh.door.piped_text import PipedText, two_texts_error
 from sshwarma.ssh.door.task_handler import TaskHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_lines
@@ -54,6 +55,7 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.called_verb import find_typed, split_verb
 from sshwarma.verbs.dispatch import check_may_pipe, run_line
 from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
+from sshwarma.verbs.event_feed import EventFeed
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import TextForm, UnknownFlag, find_text_form
 from sshwarma.verbs.line_rate import is_read_line
@@ -69,11 +71,6 @@ log = structlog.get_logger(__name__)
 
 READ_BYTES: Final = 256 * KIB
 """Bytes of a file that are read at once."""
-
-_TWO_TEXTS_HINT: Final = (
-    "A name with spaces stands in quotes within quotes: ssh HOST \"mem project set 'plan b'\" <"
-    " FILE. With = before a text, no pipe is read."
-)
 
 _DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
 
@@ -176,7 +173,16 @@ class ExecHandler(TaskHandler):
         except WorldError as error:
             await self._refuse(error, line)
             return EXIT_USAGE if isinstance(error, (Invalid, UnknownVerb)) else EXIT_FAILED
-        if self._json:
+        await self._print_result(result)
+        return EXIT_FAILED if is_failed(result) else EXIT_OK
+
+    async def _print_result(self, result: object) -> None:
+        if isinstance(result, EventFeed):
+            async for part in write_event_lines(
+                result, as_json=self._json, utf8=self._utf8, newline=self._newline
+            ):
+                await self._print(part)
+        elif self._json:
             await self._print_json(dump_json(result))
         elif not self._channel.has_pty and (data := find_piped_bytes(result)) is not None:
             await self._print(data)
@@ -184,7 +190,6 @@ class ExecHandler(TaskHandler):
             await self._print_file(result)
         else:
             await self._print(await asyncio.to_thread(self._plain_text, result))
-        return EXIT_FAILED if is_failed(result) else EXIT_OK
 
     def _show_progress(self, text: str) -> None:
         self._channel.write_stderr(f"{escape_lines(text)}{self._newline}".encode(errors="replace"))
@@ -329,8 +334,7 @@ class ExecHandler(TaskHandler):
         if keeps_end and form != "missing":
             if not text:
                 return None
-            problem = "The command has a text, and another one comes by a pipe."
-            raise Invalid(problem, hint=_TWO_TEXTS_HINT)
+            raise two_texts_error()
         if keeps_end:
             # Scripts often have an empty input without meaning it: that it is one is said.
             return text if text or self._waits else None

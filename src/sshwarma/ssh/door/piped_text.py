@@ -21,6 +21,15 @@ UNUSED_INPUT_MESSAGE: Final = (
 )
 
 
+def two_texts_error() -> Invalid:
+    """Return the refusal of a text by a pipe besides one on the line."""
+    return Invalid(
+        "The command has a text, and another one comes by a pipe.",
+        hint='A name with spaces stands in quotes within quotes: ssh HOST "mem project set'
+        " 'plan b'\" < FILE. With = before a text, no pipe is read.",
+    )
+
+
 class PipedText:
     """Standard input of a command, held up to a limit until the command wants it."""
 

@@ -1,0 +1,131 @@
+"""Time from the commit of a row to each listener of `GET /api/v1/events`.
+
+    python -m benchmarks.events [--listeners 200]
+
+The baseline is one listener in the same run. Times are from the row's own time, which is taken
+before its transaction is committed, in whole milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.mcp_server import running, serve
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.world.agents import create_agent
+from sshwarma.world.store import Change
+from sshwarma.world.tokens import issue_token
+from sshwarma.world.world import World
+
+ROWS = 150
+EACH = 4
+"""Streams of one agent."""
+
+PAUSE_SECONDS = 0.05
+
+_AT = re.compile(rb'^data: .*?"at":(\d+)')
+"""The time of a row; to read all of it as JSON would take the processor from the server."""
+
+
+async def make_tokens(path: Path, agents: int) -> list[str]:
+    """Make a world with agents, and return a token of each."""
+    world = await World.open(path, tool_specs())
+
+    def work(tx: Change) -> list[str]:
+        secrets = []
+        for number in range(agents):
+            agent = create_agent(tx, f"bot{number}", role="owner" if number == 0 else "member")
+            secrets.append(issue_token(tx, agent.id, "web", None, None)[1])
+        return secrets
+
+    secrets = await world.change(work)
+    await world.close()
+    return secrets
+
+
+class Listeners:
+    """Streams that note how old each row is when it arrives, in ms."""
+
+    def __init__(self, address: str) -> None:
+        self.host, _, port = address.rpartition(":")
+        self.port = int(port)
+        self.ages: list[float] = []
+        self.begun = 0
+
+    async def listen(self, token: str) -> None:
+        """Read one stream until the task is cancelled."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        head = (
+            f"GET /api/v1/events?types=row HTTP/1.1\r\nHost: {self.host}\r\n"
+            f"Authorization: Bearer {token}\r\n\r\n"
+        )
+        writer.write(head.encode())
+        try:
+            async for line in reader:
+                if line.startswith(b"event: start"):
+                    self.begun += 1
+                elif (found := _AT.search(line)) is not None:
+                    self.ages.append(time.time() * 1000 - int(found[1]))
+        finally:
+            writer.close()
+
+    async def say(self, token: str, rows: int) -> None:
+        """Say rows, one after the other, with a pause between them."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        for number in range(rows):
+            body = json.dumps({"text": f"row {number}"}).encode()
+            head = (
+                f"POST /api/v1/verbs/say HTTP/1.1\r\nHost: {self.host}\r\n"
+                f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+            )
+            writer.write(head.encode() + body)
+            length = 0
+            while (line := await reader.readline()) != b"\r\n":
+                name, _, value = line.partition(b":")
+                if name.lower() == b"content-length":
+                    length = int(value)
+            await reader.readexactly(length)
+            await asyncio.sleep(PAUSE_SECONDS)
+        writer.close()
+
+
+async def measure(address: str, tokens: list[str], listeners: int) -> str:
+    """Return the ages of rows at all listeners, as a line."""
+    heard = Listeners(address)
+    tasks = [
+        asyncio.create_task(heard.listen(tokens[1 + number // EACH])) for number in range(listeners)
+    ]
+    while heard.begun < listeners:
+        await asyncio.sleep(0.05)
+    await heard.say(tokens[0], ROWS)
+    while len(heard.ages) < ROWS * listeners:
+        await asyncio.sleep(0.05)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    ages = sorted(heard.ages)
+    parts = (f"p{share} {ages[int(len(ages) * share / 100)]:.1f} ms" for share in (50, 90, 99))
+    return f"{listeners:4} listeners: {', '.join(parts)}"
+
+
+async def main() -> None:
+    """Print the ages with one listener and with many."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--listeners", type=int, default=200)
+    listeners = parser.parse_args().listeners
+    with tempfile.TemporaryDirectory() as home:
+        data_dir = Path(home)
+        tokens = await make_tokens(data_dir / "world.db", 1 + -(-listeners // EACH))
+        async with running(*serve(home)) as facts:
+            for count in (1, listeners, 1, listeners):
+                print(await measure(facts["http"], tokens, count))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

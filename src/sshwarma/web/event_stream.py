@@ -1,0 +1,161 @@
+"""`GET /api/v1/events`: what happens in rooms, as server-sent events.
+
+The id of an event is a cursor: a client that connects again with it, as `Last-Event-ID` or as
+`after`, hears every row since, each once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from starlette.responses import StreamingResponse
+
+from sshwarma.verbs.choose_events import open_feed
+from sshwarma.verbs.event_feed import EventFeed
+from sshwarma.verbs.heard_events import (
+    EVENT_ADAPTER,
+    EndEvent,
+    HeardEvent,
+    RowEvent,
+    Speaker,
+    StartEvent,
+)
+from sshwarma.web.endpoints import EVENT_STREAM_TYPE
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Conflict, Forbidden, Invalid
+from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.reader import API_CLIENT
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+"""Seconds without an event after which a comment is sent: proxies close what is silent."""
+
+RETRY_MS: Final = 2_000
+"""Milliseconds after which a client connects again."""
+
+QUERY: Final[Mapping[str, str]] = {
+    "rooms": "names of rooms, with commas (default: the agent's last room)",
+    "after": "id of the last event that was heard (default: now); also the header Last-Event-ID",
+    "types": "types of events, with commas (default: all)",
+    "own": "true to hear what the agent says itself, too",
+}
+"""The arguments of a request, with what they are for."""
+
+
+async def open_event_feed(
+    caller: Caller, query: Mapping[str, str], last_event_id: str | None
+) -> EventFeed:
+    """Return what a request wants to hear.
+
+    Raises:
+        Invalid: if an argument is unknown or malformed.
+        NotFound, Forbidden: if the caller may not enter a room.
+    """
+    for name in query:
+        if name not in QUERY and name != "room":
+            raise Invalid(f"{name}: unknown argument.", hint=f"Arguments: {', '.join(QUERY)}.")
+    own = query.get("own", "false")
+    if own not in ("true", "false"):
+        raise Invalid("own: must be true or false.")
+    return await open_feed(
+        caller,
+        query.get("rooms", ""),
+        # A browser that connects again sends the header, and the query of the first time.
+        last_event_id or query.get("after", ""),
+        query.get("types", ""),
+        with_own=own == "true",
+    )
+
+
+def respond(feed: EventFeed, open_request: OpenRequest) -> StreamingResponse:
+    """Return the response, which lasts until the client, access or feed ends.
+
+    `open_request` ends when the token is revoked.
+    """
+    return StreamingResponse(
+        _read(feed, open_request),
+        media_type=EVENT_STREAM_TYPE,
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _read(feed: EventFeed, open_request: OpenRequest) -> AsyncIterator[bytes]:
+    with contextlib.closing(feed):
+        try:
+            with open_request:
+                yield f"retry: {RETRY_MS}\n\n".encode()
+                async with contextlib.aclosing(feed.read(KEEP_ALIVE_SECONDS)) as pages:
+                    async for events in pages:
+                        yield b"".join(map(encode_event, events)) or b": still here\n\n"
+        except (Forbidden, Conflict) as error:
+            yield encode_event(EndEvent(None, error.message, again=False))
+        except Invalid as error:  # the response has begun
+            yield encode_event(EndEvent(None, error.text_for(API_CLIENT), again=False))
+
+
+def encode_event(event: HeardEvent) -> bytes:
+    """Return a server-sent event: its type as `event`, and itself as JSON."""
+    if isinstance(event, RowEvent):
+        return _encode_row(event)
+    data: bytes = EVENT_ADAPTER.dump_json(event)
+    head = f"id: {event.id}\n" if isinstance(event, StartEvent) else ""
+    return f"{head}event: {event.type}\n".encode() + b"data: " + data + b"\n\n"
+
+
+def _encode_row(event: RowEvent) -> bytes:
+    """Return the event of a row; the parts that are the same for all are cached."""
+    reply = event.reply
+    own = {"id": event.id, "to_you": event.to_you, "mention": event.mention}
+    same = _encode_same(
+        event.room, event.seq, event.at, event.kind, event.speaker, event.text, event.turn,
+        event.tool, event.approval,
+    )  # fmt: skip
+    answer = (
+        b"null"
+        if reply is None
+        else _encode_reply(reply.verb, tuple(reply.arguments.items()), reply.room)
+    )
+    head = f"id: {event.id}\nevent: row\ndata: {_dump(own)[:-1]},".encode()
+    return b"".join((head, b'"reply":', answer, b",", same, b"\n\n"))
+
+
+def _dump(value: object) -> str:
+    """Return JSON as pydantic writes it for the other events."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=256)
+def _encode_same(
+    room: str | None,
+    seq: int,
+    at: int,
+    kind: str,
+    speaker: Speaker,
+    text: str,
+    *others: object,
+) -> bytes:
+    """Return the parts of a row's JSON that all listeners get, after the first brace."""
+    turn, tool, approval = others
+    same = {
+        "room": room, "seq": seq, "at": at, "kind": kind,
+        "speaker": {"name": speaker.name, "kind": speaker.kind},
+        "text": text, "turn": turn, "tool": tool, "approval": approval, "type": "row",
+    }  # fmt: skip
+    return _dump(same)[1:].encode(errors="replace")
+
+
+@lru_cache(maxsize=256)
+def _encode_reply(verb: str, arguments: tuple[tuple[str, str], ...], room: str | None) -> bytes:
+    reply = {"verb": verb, "arguments": dict(arguments), "room": room}
+    return _dump(reply).encode()
+
+
+def describe_query() -> list[dict[str, Any]]:
+    """Return the arguments for the description of the API."""
+    return [
+        {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
+        for name, about in QUERY.items()
+    ]

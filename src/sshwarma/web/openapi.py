@@ -1,0 +1,234 @@
+"""The description of the API in the form of OpenAPI 3.1.
+
+It is made from the declarations of the verbs: requests are the arguments that they declare, and
+results their return types, so that nothing is written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+import sshwarma
+from sshwarma.common.limits import IDEMPOTENCY_KEY_SECONDS, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from sshwarma.common.units import HOUR_SECONDS
+from sshwarma.verbs.registry import every_verb
+from sshwarma.verbs.verb import Verb
+from sshwarma.web.endpoints import API_PREFIX, ENDPOINTS, EVENT_STREAM_TYPE, Endpoint, get_verb
+from sshwarma.web.errors import HTTP_STATUSES
+
+_SCHEMA_REF: Final = "#/components/schemas/{model}"
+
+_REFUSALS: Final = {
+    401: "The token is missing, unknown, expired or revoked.",
+    403: "The agent, or the scope of the token, lacks a right.",
+    404: "There is no such room, verb or thing, or none that the agent may know of.",
+    409: "The request clashes with the present state.",
+    413: "The body is too large.",
+    422: "An argument is missing or wrong; the message names it.",
+    429: "Too many requests: `Retry-After` says in how many seconds the next one is accepted.",
+    503: "Not possible now, as when the disk is full or the server stops.",
+}
+"""What each status of a refusal means."""
+
+_ROOM: Final = {
+    "name": "room",
+    "in": "query",
+    "description": "Name of the room (default: the agent's last room).",
+    "schema": {"type": "string"},
+}
+
+_IDEMPOTENCY_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": (
+        "A text of the client's choice. A second request with it, within"
+        f" {IDEMPOTENCY_KEY_SECONDS // HOUR_SECONDS} hours, runs nothing and has the answer of the"
+        " first."
+    ),
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY_CHARACTERS},
+}
+
+_BYTES: Final = {"type": "string", "format": "binary"}
+
+
+@cache
+def describe_api() -> dict[str, Any]:
+    """Return the description of all requests, their results and their refusals."""
+    verbs = [verb for verb in every_verb() if not verb.ssh_only]
+    results, schemas = _describe_results(verbs)
+    paths: dict[str, dict[str, Any]] = {}
+    for endpoint in ENDPOINTS:
+        result = results[get_verb(endpoint.verb).path]
+        paths[endpoint.path] = {endpoint.method.lower(): _describe_endpoint(endpoint, result)}
+    paths[f"{API_PREFIX}/stream"] = {"post": _describe_stream()}
+    paths[f"{API_PREFIX}/line"] = {"post": _describe_line()}
+    for verb in verbs:
+        described = _describe_verb(verb, results[verb.path])
+        paths[f"{API_PREFIX}/verbs/{verb.path}"] = {"post": described}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "sshwarma",
+            "version": sshwarma.__version__,
+            "description": "A request runs in the room of the token's agent, or in `room`.",
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}],
+        "tags": [{"name": section} for section in dict.fromkeys(verb.section for verb in verbs)],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "responses": dict(_describe_refusals()),
+            "schemas": schemas | {"Error": _ERROR},
+        },
+    }
+
+
+_ERROR: Final[dict[str, Any]] = {
+    "type": "object",
+    "required": ["error", "message", "hint"],
+    "properties": {
+        "error": {"type": "string", "enum": sorted({*HTTP_STATUSES, "internal"})},
+        "message": {"type": "string", "description": "What was wrong."},
+        "hint": {"type": "string", "description": "What would be right; may be empty."},
+    },
+}
+
+
+def _describe_results(verbs: list[Verb]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the schema of each verb's result, by path, and those they refer to."""
+    adapters = [(verb.path, "serialization", verb.result_adapter) for verb in verbs]
+    found, definitions = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMA_REF)  # type: ignore[arg-type]
+    results = {path: _without_titles(schema) for (path, _), schema in found.items()}
+    return results, _without_titles(definitions.get("$defs", {}))
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return a schema without titles, which repeat the names of fields."""
+    if isinstance(schema, list):
+        return [_without_titles(child) for child in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: _without_titles(value)
+        for key, value in schema.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def _describe_refusals() -> Iterator[tuple[str, dict[str, Any]]]:
+    for status, meaning in _REFUSALS.items():
+        described: dict[str, Any] = _describe_json(
+            meaning, {"$ref": _SCHEMA_REF.format(model="Error")}
+        )
+        if status == 429:
+            seconds = {"type": "integer", "minimum": 0}
+            described["headers"] = {"Retry-After": {"description": "Seconds.", "schema": seconds}}
+        yield _name_refusal(status), described
+
+
+def _name_refusal(status: int) -> str:
+    return HTTPStatus(status).phrase.title().replace(" ", "")
+
+
+def _describe_responses(success: dict[str, Any]) -> dict[str, Any]:
+    refusals = {
+        str(status): {"$ref": f"#/components/responses/{_name_refusal(status)}"}
+        for status in _REFUSALS
+    }
+    return {"200": success} | refusals
+
+
+def _describe_endpoint(endpoint: Endpoint, result: dict[str, Any]) -> dict[str, Any]:
+    verb = get_verb(endpoint.verb)
+    described = _describe_verb(verb, result) | {"operationId": endpoint.name}
+    if endpoint.answers_with:
+        described["responses"]["200"]["content"] = {endpoint.answers_with: {"schema": _BYTES}}
+    if endpoint.method == "GET":
+        del described["requestBody"]
+        described["parameters"] = [_ROOM, *_describe_query(verb, endpoint)]
+        return described
+    content = described["requestBody"]["content"]
+    if endpoint.takes:
+        content[endpoint.takes] = {"schema": _BYTES}
+    if endpoint.switched_off_by:
+        schema = content["application/json"]["schema"]
+        switch = {"type": "boolean", "default": True}
+        content["application/json"]["schema"] = schema | {
+            "properties": schema.get("properties", {}) | {endpoint.switched_off_by: switch}
+        }
+    return described
+
+
+def _describe_stream() -> dict[str, Any]:
+    described = _describe_verb(get_verb("say"), {})
+    events = {"description": "Server-sent events: said, text, row, status, and end or error."}
+    content = {EVENT_STREAM_TYPE: {"schema": {"type": "string"}}}
+    return described | {
+        "operationId": "stream",
+        "summary": "Say something to a room, and read the answers as they are written.",
+        "parameters": [_ROOM],
+        "responses": _describe_responses(events | {"content": content}),
+    }
+
+
+def _describe_line() -> dict[str, Any]:
+    line = {"type": "string", "description": "A line as it is typed, such as /look."}
+    schema = {"type": "object", "required": ["line"], "properties": {"line": line}}
+    result = {"description": "That of the verb that the line calls."}
+    return {
+        "operationId": "line",
+        "tags": ["Talking"],
+        "summary": "Run a line as it is typed.",
+        "parameters": [_ROOM, _IDEMPOTENCY_KEY],
+        "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
+        "responses": _describe_responses(_describe_answer(result)),
+    }
+
+
+def _describe_verb(verb: Verb, result: dict[str, Any]) -> dict[str, Any]:
+    schema = verb.input_schema
+    body = {"application/json": {"schema": schema}}
+    return {
+        "operationId": f"verb_{verb.path}",
+        "tags": [verb.section],
+        "summary": verb.summary,
+        "description": verb.program_detail,
+        "parameters": [_ROOM, _IDEMPOTENCY_KEY],
+        "requestBody": {"required": bool(schema.get("required")), "content": body},
+        "responses": _describe_responses(_describe_answer(result)),
+    }
+
+
+def _describe_answer(result: dict[str, Any]) -> dict[str, Any]:
+    text = {"type": "string", "description": "The result as people read it."}
+    schema = {
+        "type": "object",
+        "required": ["result", "text"],
+        "properties": {"result": result, "text": text},
+    }
+    return _describe_json("The result.", schema)
+
+
+def _describe_json(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _describe_query(verb: Verb, endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    schema, defaults = verb.input_schema, dict(endpoint.defaults)
+    for name, described in schema.get("properties", {}).items():
+        if name == "room" or name in endpoint.leaves_out:
+            continue
+        shown = described | ({"default": defaults[name]} if name in defaults else {})
+        yield {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()) and name not in defaults,
+            "description": shown.pop("description", ""),
+            "schema": shown,
+        }

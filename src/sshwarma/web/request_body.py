@@ -1,0 +1,72 @@
+"""The body of a request of the API: arguments as JSON, or a file."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.requests import Request
+
+from sshwarma.common.json_guard import JsonTooLarge, load_json
+from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS
+from sshwarma.common.refusals import count_refusal
+from sshwarma.common.validation_text import describe_json_error
+from sshwarma.web.endpoints import body_hint
+from sshwarma.world.errors import Invalid, TimedOut, TooLarge
+
+
+def content_type(request: Request) -> str:
+    """Return the media type of a body, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_arguments(request: Request, limit: int) -> dict[str, Any]:
+    """Return the arguments in a body; none without a body.
+
+    Raises:
+        Invalid: if it is no JSON object.
+        TooLarge: if it has more than `limit` bytes, or too many values.
+        TimedOut: as of `read_body`.
+    """
+    body = bytearray()
+    async for chunk in read_body(request, limit):
+        body += chunk
+    try:
+        arguments = load_json(body or b"{}")
+    except JsonTooLarge as error:
+        raise TooLarge(f"The request body {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise Invalid(
+            f"The request body is not JSON: {describe_json_error(error)}.",
+            hint=body_hint(request.url.path),
+        ) from error
+    if not isinstance(arguments, dict):
+        raise Invalid("The request body must be a JSON object of arguments by name.")
+    return arguments
+
+
+async def read_body(request: Request, limit: int) -> AsyncIterator[bytes]:
+    """Yield the parts of a body.
+
+    Raises:
+        TooLarge: if it has more than `limit` bytes.
+        TimedOut: if it takes more than HTTP_BODY_TIMEOUT_SECONDS.
+    """
+    size, stream = 0, request.stream()
+    end = asyncio.get_running_loop().time() + HTTP_BODY_TIMEOUT_SECONDS
+    while True:
+        try:
+            async with asyncio.timeout_at(end):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            count_refusal("http_body_timeout")
+            raise TimedOut(
+                f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
+            ) from None
+        if chunk is None:
+            return
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"body: must have at most {limit:,} bytes.")
+        yield chunk

@@ -1,0 +1,92 @@
+"""The description of the API: valid, complete, and true of what is answered."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from sshwarma.verbs.registry import every_verb
+from sshwarma.web.api_docs import render_docs
+from sshwarma.web.openapi import describe_api
+from support.driver import Person, Server
+from support.http_api import Api
+
+CALLS: dict[str, dict[str, Any]] = {
+    "look": {},
+    "history_show": {"n": 3},
+    "rooms": {},
+    "who": {},
+    "inv_show": {},
+    "journal": {},
+    "say": {"text": "hello"},
+    "me": {"text": "waves"},
+    "note": {"text": "hello"},
+    "version": {},
+    "mem_project_list": {},
+    "tool_list": {},
+    "models": {},
+    "exits": {},
+    "tools_info": {},
+    "mem_session_set": {"key": "k", "value": "v"},
+    "mem_session_get": {"key": "k"},
+}
+"""Calls whose results must be as the description of their verb says."""
+
+
+def test_description_is_valid() -> None:
+    OpenAPIV31SpecValidator(describe_api()).validate()
+
+
+def test_every_verb_says_what_it_answers() -> None:
+    paths = describe_api()["paths"]
+    for verb in every_verb():
+        if verb.ssh_only:
+            continue
+        responses = paths[f"/api/v1/verbs/{verb.path}"]["post"]["responses"]
+        answer = responses["200"]["content"]["application/json"]["schema"]
+        assert answer["properties"]["result"], verb.name
+        assert {"401", "403", "404", "409", "413", "422", "429", "503"} <= responses.keys()
+
+
+def test_results_are_as_described(world: Server, bob: Person) -> None:
+    described = describe_api()
+    token = world.operate("token_new", name=bob.name, scope="build")["token"]
+    api = Api(world, token, "lobby")
+    for path, arguments in CALLS.items():
+        operation = described["paths"][f"/api/v1/verbs/{path}"]["post"]
+        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        status, data = api.post(f"verbs/{path}", **arguments)
+        assert status == 200, (path, data)
+        schema = answer | {"components": described["components"]}
+        Draft202012Validator(schema).validate(data)
+        refused, error = api.post(f"verbs/{path}", nothing_like_it=1)
+        assert refused == 422, path
+        schema = described["components"]["schemas"]["Error"]
+        Draft202012Validator(schema).validate(error)
+
+
+class _Page(HTMLParser):
+    """The addresses that a page links to, and the places that it has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.places: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "href" and value and value.startswith("#"):
+                self.links.add(value[1:])
+            elif name == "id" and value:
+                self.places.add(value)
+
+
+def test_page_for_people_has_all_that_it_links_to() -> None:
+    page = _Page()
+    page.feed(render_docs())
+    assert page.links and page.links <= page.places
+    assert not re.search(r"<script|<link|src=", render_docs())
