@@ -68,6 +68,7 @@ REFUSALS = """
 /plugins list now
 /tools info now
 /toolset link kit
+/events nowhere-at-all
 /allow
 /deny 3
 /file put /etc/passwd = x

@@ -9,7 +9,6 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_name
 from sshwarma.verbs.event_feed import EventFeed
 from sshwarma.verbs.heard_events import EventType, parse_cursor
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 
@@ -39,13 +38,9 @@ async def open_feed(
     cursor = parse_cursor(after) if after else None
     chosen = []
     for name in names:
-        room = await caller.find_room(name)
-        await caller.require(Right.ENTER, room)
-        chosen.append(room)
+        chosen.append(await (await caller.in_room(name)).room())
     if not names:
-        here = await caller.room()
-        await caller.require(Right.ENTER, here)
-        chosen.append(here)
+        chosen.append(await caller.room())
     return EventFeed(caller, chosen, cursor, wanted, with_own=with_own)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
@@ -38,7 +38,6 @@ from sshwarma.verbs.heard_events import (
     find_speaker,
 )
 from sshwarma.world import mentions, private_messages, rows
-from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited
 from sshwarma.world.events import (
@@ -112,6 +111,11 @@ class EventFeed:
         self._drafts = DraftChanges()
         self._changed = asyncio.Event()
         self._stops = self._listen()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return the schema of its events, which are the result for programs."""
+        return handler(HeardEvent)
 
     def _listen(self) -> list[Callable[[], None]]:
         bus = self._world.bus
@@ -262,9 +266,7 @@ class EventFeed:
         for room_id, name in list(self._names.items()):
             try:
                 self._caller = await self._caller.with_room(room_id).refreshed()
-                room = await self._caller.room()
-                await self._caller.require(Right.ENTER, room)
-                self._names[room_id] = room.name
+                self._names[room_id] = (await self._caller.room()).name
             except (Forbidden, NotFound) as error:
                 gone.append(EndEvent(name, error.message, again=False))
                 del self._names[room_id]

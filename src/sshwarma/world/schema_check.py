@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from sqlalchemy.exc import DBAPIError
+
 from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.migrate import (
@@ -23,6 +25,7 @@ from sshwarma.world.migrate import (
     newest_revision,
     newest_schema_file,
     read_file_revision,
+    sqlite_error,
 )
 
 VERSION_TABLE: Final = "alembic_version"
@@ -71,6 +74,7 @@ def check_objects(database: sqlite3.Connection, revision: str, work: Path) -> No
 
     Raises:
         ForeignSchemaError: with the first difference.
+        DamagedDatabaseError: if the new database cannot be made, as on a full disk.
     """
     _compare_objects(read_objects(database), _make_known_objects(revision, work), revision)
 
@@ -181,6 +185,9 @@ def _make_newest_database() -> Iterator[sqlite3.Connection]:
 
 def _make_known_objects(revision: str, work: Path) -> Objects:
     path = work / "schema.db"
-    migrate_database(path, "head" if revision == newest_revision() else revision)
+    try:
+        migrate_database(path, "head" if revision == newest_revision() else revision)
+    except DBAPIError as error:  # the disk is full, or fails
+        raise sqlite_error(path, error.orig) from error
     with contextlib.closing(sqlite3.connect(path)) as database:
         return read_objects(database)
