@@ -121,7 +121,7 @@ def test_root_of_the_api_lists_what_there_is(world: Server) -> None:
     for path in ("/api", "/api/v1"):
         with urlopen(f"http://{world.http}{path}", timeout=30) as answer:
             listed = json.load(answer)
-        assert "POST /api/v1/verbs/say" in listed["paths"]
+        assert {"POST /api/v1/verbs/say", "GET /api/v1/events"} <= listed["paths"].keys()
         assert listed["docs"] == "/api/docs"
     request = Request(f"http://{world.http}/api/docs", headers={"Accept": "text/html"})
     with urlopen(request, timeout=30) as answer:

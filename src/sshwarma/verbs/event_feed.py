@@ -65,9 +65,9 @@ MAX_SCANNED_ROWS: Final = 500
 
 
 class EventFeed:
-    """The events of rooms for one listener, from when it is made.
+    """The events of rooms for one listener, from when it is read.
 
-    Leaving `read` ends it.
+    Leaving `read` ends it. One that is never read, because its client has gone, costs nothing.
     """
 
     def __init__(
@@ -85,20 +85,16 @@ class EventFeed:
             caller: who hears.
             rooms: the rooms.
             after: the position in their logs; None for now, also in a room that it lacks.
-            types: what is heard; all if there are none.
+            types: the types of events that are wanted; all if there are none.
             with_own: whether the caller hears what it says itself.
 
         Raises:
             RateLimited: if the caller has MAX_EVENT_STREAMS_PER_AGENT.
         """
-        open_feeds, self._agent_id = caller.world.open_feeds, caller.agent.id
-        if open_feeds[self._agent_id] >= MAX_EVENT_STREAMS_PER_AGENT:
-            count_refusal("event_streams")
-            limit = with_limit("Too many open streams of events", MAX_EVENT_STREAMS_PER_AGENT)
-            raise RateLimited(f"{limit}.", retry_after_seconds=10, hint="End one of them.")
-        open_feeds[self._agent_id] += 1
         self._caller = caller
         self._world = caller.world
+        self._agent_id = caller.agent.id
+        self._check_limit()
         self._names = {room.id: room.name for room in rooms}
         self._after = after
         self._types = frozenset(types)
@@ -110,14 +106,23 @@ class EventFeed:
         self._must_check = False
         self._drafts = DraftChanges()
         self._changed = asyncio.Event()
-        self._stops = self._listen()
+        self._stops: list[Callable[[], None]] = []  # none before it is read, and after its end
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Return the schema of its events, which are the result for programs."""
         return handler(HeardEvent)
 
+    def _check_limit(self) -> None:
+        if self._world.open_feeds[self._agent_id] >= MAX_EVENT_STREAMS_PER_AGENT:
+            count_refusal("event_streams")
+            limit = with_limit("Too many open streams of events", MAX_EVENT_STREAMS_PER_AGENT)
+            raise RateLimited(f"{limit}.", retry_after_seconds=10, hint="End one of them.")
+
     def _listen(self) -> list[Callable[[], None]]:
+        """Count the stream, and listen on the bus; return what stops that."""
+        self._check_limit()  # others may have begun since it was made
+        self._world.open_feeds[self._agent_id] += 1
         bus = self._world.bus
         stops = [bus.on_room(room_id, self._on_event) for room_id in self._names]
         stops.append(bus.on_agent(self._caller.agent.id, self._on_event))
@@ -177,9 +182,11 @@ class EventFeed:
 
         Raises:
             Invalid: if the cursor is beyond the end of a log, as after the restore of a backup.
+            RateLimited: if the caller has MAX_EVENT_STREAMS_PER_AGENT.
         """
         loop = asyncio.get_running_loop()
         alarm: asyncio.TimerHandle | None = None
+        self._stops = self._listen()
         try:
             async for page in self._read_missed():
                 yield page
@@ -190,7 +197,7 @@ class EventFeed:
                     yield events
                 if has_ended:
                     return
-                elif not self._changed.is_set():
+                if not self._changed.is_set():
                     # One timer for many events: to set one for each costs more than the event.
                     if alarm is None and seconds is not None:
                         alarm = loop.call_later(seconds, self._changed.set)
@@ -233,9 +240,8 @@ class EventFeed:
             for room_id, seq in self._at.items()
         ]
         conditions.append(and_(rows_table.c.room_id.in_(logs), rows_table.c.n > self._private_at))
-        query = (select(rows_table).where(or_(*conditions)).order_by(rows_table.c.n)).limit(
-            MAX_READ_EVENTS
-        )
+        query = select(rows_table).where(or_(*conditions)).order_by(rows_table.c.n)
+        query = query.limit(MAX_READ_EVENTS)
         return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()]
 
     @property
@@ -254,10 +260,8 @@ class EventFeed:
             events += await self._hear(self._waiting.popleft())
         events += self._hear_drafts()
         if not self._names:
-            return [
-                *events,
-                EndEvent(None, "No room is left that you may hear.", again=False),
-            ], True
+            reason = "No room is left that you may hear."
+            return [*events, EndEvent(None, reason, again=False)], True
         return events, False
 
     async def _check_access(self) -> list[HeardEvent]:
@@ -288,15 +292,11 @@ class EventFeed:
                 return self._in_room(room_id, lambda room: PresenceEvent(room, tuple(names)))
             case TurnsChanged(room_id=room_id, gone=gone, back=back) if self._wants("turns"):
                 return self._in_room(room_id, lambda room: TurnsEvent(room, gone, back))
-            case FilesChanged() if self._wants("files"):
-                return self._in_room(
-                    event.room_id, lambda room: FilesEvent(room, event.manifest_id, event.paths)
-                )
+            case FilesChanged(room_id=room_id, manifest_id=version) if self._wants("files"):
+                return self._in_room(room_id, lambda room: FilesEvent(room, version, event.paths))
             case MemoryChanged(room_id=str(room_id)) if self._wants("memory"):
-                by = self._world.agents.name_of(event.author_id)
-                return self._in_room(
-                    room_id, lambda room: MemoryEvent(room, event.key, event.done, by)
-                )
+                by, key = self._world.agents.name_of(event.author_id), event.key
+                return self._in_room(room_id, lambda room: MemoryEvent(room, key, event.done, by))
             case WorldChanged(room_id=str(room_id)) if self._wants("room"):
                 return self._in_room(room_id, RoomEvent)
             case _:

@@ -24,14 +24,11 @@ from sshwarma.verbs.heard_events import (
     Speaker,
     StartEvent,
 )
-from sshwarma.web.endpoints import EVENT_STREAM_TYPE
+from sshwarma.web.server_sent import KEEP_ALIVE_COMMENT, KEEP_ALIVE_SECONDS, stream_events
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Forbidden, Invalid
+from sshwarma.world.errors import Conflict, Forbidden, Invalid, RateLimited
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.reader import API_CLIENT
-
-KEEP_ALIVE_SECONDS: Final = 15.0
-"""Seconds without an event after which a comment is sent: proxies close what is silent."""
 
 RETRY_MS: Final = 2_000
 """Milliseconds after which a client connects again."""
@@ -75,11 +72,7 @@ def respond(feed: EventFeed, open_request: OpenRequest) -> StreamingResponse:
 
     `open_request` ends when the token is revoked.
     """
-    return StreamingResponse(
-        _read(feed, open_request),
-        media_type=EVENT_STREAM_TYPE,
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+    return stream_events(_read(feed, open_request))
 
 
 async def _read(feed: EventFeed, open_request: OpenRequest) -> AsyncIterator[bytes]:
@@ -89,11 +82,12 @@ async def _read(feed: EventFeed, open_request: OpenRequest) -> AsyncIterator[byt
                 yield f"retry: {RETRY_MS}\n\n".encode()
                 async with contextlib.aclosing(feed.read(KEEP_ALIVE_SECONDS)) as pages:
                     async for events in pages:
-                        yield b"".join(map(encode_event, events)) or b": still here\n\n"
+                        yield b"".join(map(encode_event, events)) or KEEP_ALIVE_COMMENT
         except (Forbidden, Conflict) as error:
             yield encode_event(EndEvent(None, error.message, again=False))
-        except Invalid as error:  # the response has begun
-            yield encode_event(EndEvent(None, error.text_for(API_CLIENT), again=False))
+        except (Invalid, RateLimited) as error:  # the response has begun
+            again = isinstance(error, RateLimited)
+            yield encode_event(EndEvent(None, error.text_for(API_CLIENT), again))
 
 
 def encode_event(event: HeardEvent) -> bytes:

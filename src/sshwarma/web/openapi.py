@@ -15,11 +15,13 @@ from pydantic import TypeAdapter
 
 import sshwarma
 from sshwarma.common.limits import IDEMPOTENCY_KEY_SECONDS, MAX_IDEMPOTENCY_KEY_CHARACTERS
+from sshwarma.common.schema_texts import without_texts
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.verb import Verb
 from sshwarma.web.endpoints import API_PREFIX, ENDPOINTS, EVENT_STREAM_TYPE, Endpoint, get_verb
 from sshwarma.web.errors import HTTP_STATUSES
+from sshwarma.web.event_stream import describe_query
 
 _SCHEMA_REF: Final = "#/components/schemas/{model}"
 
@@ -65,6 +67,7 @@ def describe_api() -> dict[str, Any]:
     for endpoint in ENDPOINTS:
         result = results[get_verb(endpoint.verb).path]
         paths[endpoint.path] = {endpoint.method.lower(): _describe_endpoint(endpoint, result)}
+    paths[f"{API_PREFIX}/events"] = {"get": _describe_events()}
     paths[f"{API_PREFIX}/stream"] = {"post": _describe_stream()}
     paths[f"{API_PREFIX}/line"] = {"post": _describe_line()}
     for verb in verbs:
@@ -104,21 +107,8 @@ def _describe_results(verbs: list[Verb]) -> tuple[dict[str, Any], dict[str, Any]
     """Return the schema of each verb's result, by path, and those they refer to."""
     adapters = [(verb.path, "serialization", verb.result_adapter) for verb in verbs]
     found, definitions = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMA_REF)  # type: ignore[arg-type]
-    results = {path: _without_titles(schema) for (path, _), schema in found.items()}
-    return results, _without_titles(definitions.get("$defs", {}))
-
-
-def _without_titles(schema: Any) -> Any:
-    """Return a schema without titles, which repeat the names of fields."""
-    if isinstance(schema, list):
-        return [_without_titles(child) for child in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _without_titles(value)
-        for key, value in schema.items()
-        if key != "title" or not isinstance(value, str)
-    }
+    results = {path: without_texts(schema, "title") for (path, _), schema in found.items()}
+    return results, without_texts(definitions.get("$defs", {}), "title")
 
 
 def _describe_refusals() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -174,6 +164,18 @@ def _describe_stream() -> dict[str, Any]:
         "summary": "Say something to a room, and read the answers as they are written.",
         "parameters": [_ROOM],
         "responses": _describe_responses(events | {"content": content}),
+    }
+
+
+def _describe_events() -> dict[str, Any]:
+    content = {EVENT_STREAM_TYPE: {"schema": {"type": "string"}}}
+    about = "Server-sent events; the data of each is one of the events, and its id a cursor."
+    return {
+        "operationId": "events",
+        "tags": ["Talking"],
+        "summary": "Hear what happens in rooms, as it happens.",
+        "parameters": describe_query(),
+        "responses": _describe_responses({"description": about, "content": content}),
     }
 
 

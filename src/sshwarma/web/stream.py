@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Any
 
 import structlog
 from starlette.responses import StreamingResponse
@@ -19,8 +19,8 @@ from sshwarma.tools.approvals import APPROVAL_KEY, ASKING_TURN_KEY
 from sshwarma.verbs.draft_changes import DraftChanges
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.views import render_in_thread
-from sshwarma.web.endpoints import EVENT_STREAM_TYPE
 from sshwarma.web.errors import describe_refusal, make_error_body
+from sshwarma.web.server_sent import KEEP_ALIVE_COMMENT, KEEP_ALIVE_SECONDS, stream_events
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.errors import WorldError
@@ -29,9 +29,6 @@ from sshwarma.world.reader import API_CLIENT
 from sshwarma.world.row import Row
 
 log = structlog.get_logger(__name__)
-
-KEEP_ALIVE_SECONDS: Final = 15.0
-"""Seconds without an event after which a comment is sent: proxies close what is silent."""
 
 
 class AnswerStream:
@@ -152,7 +149,7 @@ class AnswerStream:
                     waiting.cancel()
                     await asyncio.wait({waiting})
                 if not done:
-                    yield b": still here\n\n"
+                    yield KEEP_ALIVE_COMMENT
         finally:
             working.cancel()
             await asyncio.wait({working})
@@ -173,11 +170,7 @@ class AnswerStream:
             waiting.cancel()
         if not self._events:
             await working  # it was refused
-        return StreamingResponse(
-            self.read(working),
-            media_type=EVENT_STREAM_TYPE,
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        return stream_events(self.read(working))
 
 
 def encode_event(name: str, data: dict[str, Any]) -> bytes:

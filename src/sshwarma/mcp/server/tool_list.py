@@ -13,6 +13,7 @@ from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
 from pydantic import TypeAdapter, ValidationError
 
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
+from sshwarma.common.schema_texts import without_texts
 from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.exact_schema import make_exact_schema
 from sshwarma.tools.names import NameTable
@@ -153,20 +154,8 @@ def make_output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
     The descriptions are the docstrings of our classes, and the titles repeat the names: both cost
     every client tokens and are left out.
     """
-    return {"type": "object", **_without_prose(adapter.json_schema(mode="serialization"))}
-
-
-def _without_prose(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_without_prose(child) for child in schema]
-    if not isinstance(schema, dict):
-        return schema
-    # A property may be called title or description: then its value is a schema, not a text.
-    return {
-        key: _without_prose(value)
-        for key, value in schema.items()
-        if key not in ("title", "description") or not isinstance(value, str)
-    }
+    schema = adapter.json_schema(mode="serialization")
+    return {"type": "object", **without_texts(schema, "title", "description")}
 
 
 def _make_external_tool(name: str, item: LoadoutItem) -> Tool:
