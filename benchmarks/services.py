@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sshwarma.hooks.outgoing import Hooks
 from sshwarma.lua_tools.provider import SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.models.budget import ModelBudgets
@@ -53,4 +54,5 @@ def idle_services(world: World, folder: Path) -> Services:
         runs=runs,
         toolsets=Toolsets(world, runs, hub.bundled, folder),
         projects=projects,
+        hooks=Hooks(world),
     )

@@ -568,7 +568,38 @@ CREATE INDEX ix_request_keys_created_at ON request_keys (created_at);
 
 CREATE INDEX ix_request_keys_agent_id_n ON request_keys (agent_id, n);
 
-INSERT INTO "alembic_version" VALUES('0022');
+CREATE TABLE hooks (
+	id TEXT NOT NULL,
+	room_id TEXT NOT NULL,
+	agent_id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	direction TEXT NOT NULL,
+	secret BLOB NOT NULL,
+	settings TEXT NOT NULL,
+	cursor TEXT,
+	failing_since INTEGER,
+	off_reason TEXT,
+	created_at INTEGER NOT NULL,
+	CONSTRAINT pk_hooks PRIMARY KEY (id),
+	CONSTRAINT uq_hooks_room_id_name UNIQUE (room_id, name)
+);
+
+CREATE INDEX ix_hooks_secret ON hooks (secret);
+
+CREATE TABLE hook_deliveries (
+	n INTEGER NOT NULL,
+	hook_id TEXT NOT NULL,
+	at INTEGER NOT NULL,
+	event TEXT NOT NULL,
+	status INTEGER,
+	ms INTEGER NOT NULL,
+	error TEXT NOT NULL,
+	CONSTRAINT pk_hook_deliveries PRIMARY KEY (n)
+);
+
+CREATE INDEX ix_hook_deliveries_hook_id_n ON hook_deliveries (hook_id, n);
+
+INSERT INTO "alembic_version" VALUES('0023');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

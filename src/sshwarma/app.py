@@ -29,6 +29,7 @@ from sshwarma.admin.upkeep import Upkeep
 from sshwarma.admin.work_directory import delete_leftovers
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.open_files import watch_open_files
+from sshwarma.hooks.outgoing import Hooks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client import server_records
 from sshwarma.mcp.client.environment import PROGRAMS_DIRECTORY
@@ -63,16 +64,11 @@ from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.tool_provider import make_verb_providers
+from sshwarma.web import service_metrics
 from sshwarma.web.api import HttpApi
-from sshwarma.web.http import HttpServer
+from sshwarma.web.http import HttpServer, find_public_url
 from sshwarma.web.metrics import LoopLagMonitor, MetricsPage, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
-from sshwarma.web.service_metrics import (
-    BackupMetricsCollector,
-    DiskMetricsCollector,
-    ModelMetricsCollector,
-    ToolMetricsCollector,
-)
 from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.world.errors import WorldError
 from sshwarma.world.projects import ProjectPaths
@@ -271,6 +267,7 @@ class App:
             runs=runs,
             toolsets=toolsets,
             projects=projects,
+            hooks=await stack.enter_async_context(Hooks.open(world)),
         )
         self.upkeep = Upkeep(world, settings.data_dir, reloadable)
         stack.push_async_callback(hub.close)
@@ -341,12 +338,14 @@ class App:
     def _add_metrics(self, metrics: MetricsPage, http: HttpServer | None) -> None:
         """Add the families of all parts to the metrics."""
         world, services = self.world, self.services
-        disk = DiskMetricsCollector(world, services)
+        disk = service_metrics.DiskMetricsCollector(world, services)
         metrics.add(disk, disk.refresh)
-        metrics.add(BackupMetricsCollector(self.upkeep))
-        metrics.add(ModelMetricsCollector(world, services))
+        metrics.add(service_metrics.BackupMetricsCollector(self.upkeep))
+        metrics.add(service_metrics.ModelMetricsCollector(world, services))
         metrics.add(
-            ToolMetricsCollector(services, self._lua_hosts, lambda: self.ssh_context.git.running)
+            service_metrics.ToolMetricsCollector(
+                services, self._lua_hosts, lambda: self.ssh_context.git.running
+            )
         )
         metrics.add(
             WorldMetricsCollector(
@@ -359,7 +358,8 @@ class App:
         )
 
     def _set_client_metadata(self, http: HttpServer | None) -> None:
-        """Set where sign-ins to MCP servers return: to the HTTP server."""
+        """Set where sign-ins to MCP servers return, and the addresses of hooks."""
+        self.services.hooks.base_url = find_public_url(self.settings.http, http)
         metadata = make_client_metadata(self.settings.http, http.port if http else None)
         self.services.hub.oauth_sign_ins.client_metadata = metadata
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sshwarma.hooks.outgoing import Hooks
 from sshwarma.lua_tools.provider import LuaToolProvider
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.models.budget import ModelBudgets
@@ -41,6 +42,7 @@ class Services(RequestServices):
     runs: WorkspaceRuns
     toolsets: Toolsets
     projects: ProjectPaths
+    hooks: Hooks
 
 
 def services_of(caller: Caller) -> Services:

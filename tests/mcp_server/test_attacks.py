@@ -398,13 +398,13 @@ async def test_a_wait_for_events_ends_with_the_reason_to_leave(served: Served, l
         result = await asyncio.wait_for(wait, 20)
         assert not result.is_error, words(result)
         assert result.structured_content is not None
-        kinds = [event["kind"] for event in result.structured_content["events"]]
-        if "put_out" not in kinds:  # the row that closes the room came first
-            assert kinds == ["notice"]
+        types = [event["type"] for event in result.structured_content["events"]]
+        if "notice" not in types:  # the row that closes the room came first
+            assert types == ["row"]
             given["cursor"] = result.structured_content["cursor"]
             result = await client.call_tool("wait_events", given)
             assert result.structured_content is not None
-        assert result.structured_content["events"][-1]["kind"] == "put_out"
+        assert result.structured_content["events"][-1]["type"] == "notice"
         assert result.structured_content["room"] == "lobby"
 
 

@@ -85,7 +85,11 @@ async def test_agent_is_present_and_receives_events(
         assert (alice.name, "mcp") in [(who["name"], who["door"]) for who in listed["people"]]
         await loop.run_in_executor(None, bob.does, f"say --room {room} @{alice.name} hello")
         events = (await waits).structured_content["events"]
-        heard = [(event["who"], event["mention"]) for event in events if event["kind"] == "chat"]
+        heard = [
+            (event["speaker"]["name"], event["mention"])
+            for event in events
+            if event.get("kind") == "chat"
+        ]
         assert heard == [(bob.name, True)]
 
     def gone() -> bool:

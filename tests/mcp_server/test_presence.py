@@ -11,21 +11,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation
 
 from sshwarma.admin import operations
-from sshwarma.common.limits import MAX_WAIT_EVENTS
-from sshwarma.mcp.server import clients, wait_events
+from sshwarma.mcp.server import clients
 from sshwarma.terminal.render import render_plain
 from sshwarma.tools.provider import ToolResult
 from sshwarma.verbs.views import draw_result
 from sshwarma.world.caller import Caller
-from support.mcp_server import EndlessCall, Expiry, Served, words
-
-
-async def events(client: Any, cursor: str | None = None, seconds: float = 20) -> Any:
-    result = await client.call_tool(
-        "wait_events", {"timeout": seconds, **({"cursor": cursor} if cursor is not None else {})}
-    )
-    assert not result.is_error, words(result)
-    return result.structured_content
+from support.mcp_server import EndlessCall, Expiry, Served, events, words
 
 
 async def test_mcp_client_appears_in_its_room_and_in_who(served: Served, mode: str) -> None:
@@ -114,143 +105,6 @@ async def test_open_session_keeps_presence(served: Served, monkeypatch: pytest.M
         assert [row.content for row in await served.world.last_rows("lobby", 9)] == ["arrives"]
 
 
-async def test_mention_ends_wait_events_and_can_be_answered(served: Served, mode: str) -> None:
-    token = await served.newcomer("ann")
-    await served.agent("ben")
-    async with served.client(token, mode) as client:
-        first = await events(client, seconds=0)
-        assert first["events"] == [] and first["room"] == "lobby"
-        waits = asyncio.create_task(events(client, first["cursor"]))
-        await served.until(lambda: any(guest.calls for guest in served.guests))
-        await served.do("ben", "@ann are you there?")
-        heard = await waits
-        assert [(e["kind"], e["who"], e["text"], e["mention"]) for e in heard["events"]] == [
-            ("chat", "ben", "@ann are you there?", True)
-        ]
-        await client.call_tool("say", {"text": "@ben I am"})
-        await served.do("ben", "/tell ann a secret")
-        await served.do("ben", "good")
-        later = await events(client, heard["cursor"])
-        assert [(e["kind"], e["text"], e["mention"]) for e in later["events"]] == [
-            ("tell", "a secret", True),
-            ("chat", "good", False),
-        ]
-        assert (await events(client, later["cursor"], 0))["events"] == []
-        said = {row.content: row for row in await served.world.last_rows("lobby", 20)}["@ben I am"]
-        assert served.world.agents.name_of(said.author_id) == "ann"
-
-
-async def test_wait_without_a_cursor_starts_at_the_last_call(served: Served, mode: str) -> None:
-    token = await served.newcomer("ann", role="owner")
-    await served.agent("ben")
-    await served.do("ben", "too early")
-    async with served.client(token, mode) as client:
-        for name, arguments in (
-            ("say", {"text": "@ben what is the port?"}),
-            ("look", {}),
-            ("who", {}),
-            ("use_tool", {"name": "sshwarma.look"}),
-            ("sshwarma.look", {}),
-        ):
-            await served.do("ben", "before")
-            assert not (await client.call_tool(name, arguments)).is_error
-            await served.do("ben", f"@ann 8080, after {name}")
-            heard = await events(client, seconds=0)
-            assert [event["text"] for event in heard["events"]] == [f"@ann 8080, after {name}"]
-            assert (await events(client, seconds=0))["events"] == [], "each event comes once"
-        await served.do("ben", "welcome", room="home")
-        await client.call_tool("join", {"room": "home"})
-        await served.do("ben", "at home", room="home")
-        assert [e["text"] for e in (await events(client, seconds=0))["events"]] == ["at home"]
-
-
-async def test_last_call_is_remembered_while_the_agent_is_away(served: Served) -> None:
-    token = await served.newcomer("ann")
-    await served.agent("ben")
-    async with served.client(token, "legacy") as client:
-        await client.call_tool("say", {"text": "what is the port?"})
-    await served.until(lambda: "ann" not in served.here())
-    await served.do("ben", "8080")
-    async with served.client(token, "legacy") as client:
-        texts = [event["text"] for event in (await events(client, seconds=0))["events"]]
-    assert texts == ["8080"]
-
-
-async def test_say_look_and_join_return_a_cursor(served: Served, mode: str) -> None:
-    token = await served.newcomer("ann")
-    await served.agent("ben")
-    async with served.client(token, mode) as client:
-        for name, arguments, room in (
-            ("say", {"text": "what is the port?"}, "lobby"),
-            ("look", {}, "lobby"),
-            ("look", {"thing": "@ben"}, "lobby"),
-            ("join", {"room": "home"}, "home"),
-        ):
-            result = await client.call_tool(name, arguments)
-            cursor = result.structured_content["cursor"]
-            assert words(result).endswith(f"\nCursor for wait_events: {cursor}.")
-            await served.do("ben", f"after {name}", room=room)
-            await client.call_tool("who", {})
-            heard = await events(client, cursor, 0)
-            assert [event["text"] for event in heard["events"]] == [f"after {name}"]
-
-
-async def test_cursor_beyond_the_log_is_refused(served: Served, mode: str) -> None:
-    token = await served.newcomer("ann")
-    async with served.client(token, mode) as client:
-        newest = int((await events(client, seconds=0))["cursor"])
-        for cursor in (newest + 1, 999999999):
-            refused = await client.call_tool("wait_events", {"cursor": str(cursor), "timeout": 0})
-            assert refused.is_error
-            assert words(refused) == (
-                f"The cursor {cursor} is beyond the end of the world's log, which is at {newest}."
-                " Pass the cursor of an earlier result, or omit it to get what happened since your"
-                " last call of any tool."
-            )
-        assert (await events(client, str(newest), 0))["cursor"] == str(newest)
-        as_number = await client.call_tool("wait_events", {"cursor": newest, "timeout": 0})
-        assert as_number.structured_content["cursor"] == str(newest)
-        wrong = await client.call_tool("inventory_equip", {"patterns": 7})
-        assert words(wrong).startswith("inventory_equip: patterns: must be text")
-
-
-async def test_event_cursor_survives_reconnect_and_skips_private_messages(
-    served: Served,
-) -> None:
-    token = await served.newcomer("ann")
-    await served.agent("ben")
-    await served.agent("eve")
-    async with served.client(token) as client:
-        cursor = (await events(client, seconds=0))["cursor"]
-    for number in range(MAX_WAIT_EVENTS + 5):
-        await served.do("ben", f"line {number}")
-    await served.do("ben", "/tell eve not for ann")
-    async with served.client(token, "legacy") as client:
-        found, more = [], True
-        while more:
-            answer = await events(client, cursor, 0)
-            assert len(answer["events"]) <= MAX_WAIT_EVENTS
-            found += [event["text"] for event in answer["events"]]
-            cursor, more = answer["cursor"], answer["more"]
-    assert found == [f"line {number}" for number in range(MAX_WAIT_EVENTS + 5)]
-
-
-async def test_wait_events_reports_progress_and_times_out(
-    served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wait_events, "WAIT_REPORT_INTERVAL_SECONDS", 0.05)
-    token = await served.newcomer("ann")
-    heard: list[float] = []
-
-    async def progress(progress: float, total: float | None, message: str | None) -> None:
-        heard.append(progress)
-
-    async with served.client(token) as client:
-        result = await client.call_tool("wait_events", {"timeout": 1.5}, progress_callback=progress)
-    assert words(result).startswith("Nothing happened.\nCursor for wait_events: ")
-    assert len(heard) >= 2 and heard == sorted(set(heard))
-
-
 async def test_kicked_agent_is_moved_and_notified(served: Served, mode: str) -> None:
     token = await served.newcomer("ann")
     await served.agent("ben", role="owner")
@@ -264,10 +118,10 @@ async def test_kicked_agent_is_moved_and_notified(served: Served, mode: str) -> 
         await served.do("ben", "/kick ann cool down", room="den")
         await served.until(lambda: "ann" not in served.here(den))
         heard = await waits
-        received = [event for event in heard["events"] if event["kind"] == "put_out"]
+        received = [event for event in heard["events"] if event["type"] == "notice"]
         while not received:
             heard = await events(client, heard["cursor"])
-            received = [event for event in heard["events"] if event["kind"] == "put_out"]
+            received = [event for event in heard["events"] if event["type"] == "notice"]
         assert received[0]["text"] == "ben kicked you out of den: cool down"
         assert heard["room"] == "lobby"
         await served.do("ben", "/ban ann", room="den")

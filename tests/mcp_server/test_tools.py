@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -79,12 +78,7 @@ async def test_every_tool_has_valid_schemas(served: Served) -> None:
         assert tool.description and tool.input_schema["type"] == "object"
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         assert tool.annotations is not None and tool.annotations.read_only_hint is not None
-        if tool.output_schema is not None:
-            assert tool.output_schema["type"] == "object"
-            jsonschema.Draft202012Validator.check_schema(tool.output_schema)
-            # Docstrings of our classes are for who reads the code; a client would pay for them.
-            assert '"description": "' not in json.dumps(tool.output_schema), tool.name
-            assert '"title": "' not in json.dumps(tool.output_schema), tool.name
+        assert tool.output_schema is None, tool.name
     hints = {tool.name: tool.annotations for tool in listed}
     assert hints["sshwarma.exits"].read_only_hint and hints["look"].read_only_hint
     assert not hints["say"].read_only_hint and not hints["say"].destructive_hint
@@ -92,7 +86,7 @@ async def test_every_tool_has_valid_schemas(served: Served) -> None:
     assert not hints["inventory_unequip"].destructive_hint, "equipping it again brings it back"
 
 
-async def test_results_are_structured_and_match_listed_schemas(served: Served, mode: str) -> None:
+async def test_results_are_structured_without_listed_schemas(served: Served, mode: str) -> None:
     token = await served.newcomer("ann", role="owner")
     async with served.client(token, mode) as client:
         schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
@@ -116,9 +110,7 @@ async def test_results_are_structured_and_match_listed_schemas(served: Served, m
             assert not result.is_error, words(result)
             assert words(result)
             assert isinstance(result.structured_content, dict)
-            if schemas.get(name) is not None:
-                jsonschema.validate(result.structured_content, schemas[name])
-        assert [name for name, schema in schemas.items() if schema] == ["wait_events"]
+        assert not any(schemas.values()), "they would be half of the tokens of a list"
         used = await client.call_tool("use_tool", {"name": "sshwarma:who", "arguments": {}})
         assert used.structured_content["people"][0]["name"] == "ann"
 
@@ -148,9 +140,13 @@ REFUSALS: list[tuple[str, dict[str, Any], str]] = [
     ("say", {"text": " "}, "text: must not be empty."),
     ("look", {"thing": 7}, "thing"),
     ("wait_events", {"timeout": 61}, "timeout"),
-    ("wait_events", {"cursor": "nonsense"}, "Invalid cursor nonsense"),
-    ("wait_events", {"cursor": "9" * 30}, "Invalid cursor 9"),
-    ("wait_events", {"cursor": "\u0663"}, "Invalid cursor \u0663"),
+    ("wait_events", {"cursor": "nonsense"}, "cursor: nonsense is no cursor."),
+    ("wait_events", {"cursor": "me:" + "9" * 30}, "cursor: me:9"),
+    ("wait_events", {"cursor": "me:\u0663"}, "cursor: me:\u0663 is no cursor."),
+    ("wait_events", {"rooms": ["nowhere"]}, "Unknown room nowhere."),
+    ("wait_events", {"rooms": ["lobby"] * 21}, "rooms"),
+    ("say", {"text": "hi", "room": "nowhere"}, "Unknown room nowhere."),
+    ("say", {"text": "hi", "room": 7}, "room: must be text."),
     ("use_tool", {}, "name"),
     ("use_tool", {"name": "nothing.at_all"}, "Unknown tool"),
     ("nothing", {}, "Unknown tool nothing."),

@@ -225,7 +225,7 @@ def test_preview_of_a_call_of_the_model_shows_what_stays_of_its_result() -> None
     assert (first.outcome, first.text) == ("size only", "t__para {}")
     assert first.result == "(1,234 characters left out in row 4)"
     assert (second.outcome, second.text, second.result) == ("left out", "", "")
-    drawn = draw_compacted_preview(describe_preview("m", preview, AGENTS), PERSON)
+    drawn = draw_compacted_preview(describe_preview("m", preview), PERSON)
     shown = render_plain(drawn)
     assert "t__para {} → (1,234 characters left out in row 4)" in shown
 

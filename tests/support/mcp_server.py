@@ -243,3 +243,12 @@ class _Providers(dict[str, Any]):
 
     def get(self, key: str, default: Any = None) -> Any:
         return self._workshop if key.startswith(("mcp-", "workshop")) else super().get(key, default)
+
+
+async def events(client: Any, cursor: str | None = None, seconds: float = 20) -> Any:
+    """What `wait_events` gives a client."""
+    result = await client.call_tool(
+        "wait_events", {"timeout": seconds, **({"cursor": cursor} if cursor is not None else {})}
+    )
+    assert not result.is_error, words(result)
+    return result.structured_content

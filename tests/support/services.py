@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sshwarma.common.limits import CALL_TIMEOUT_SECONDS
+from sshwarma.hooks.outgoing import Hooks
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.mcp.client.hub import Hub
 from sshwarma.mcp.client.link import LinkLost, ServerLink
@@ -112,6 +113,7 @@ def make_services(world: World, **parts: Any) -> Services:
         "runs": runs,
         "toolsets": Toolsets(world, runs, hub.bundled, TEST_FILES),
         "projects": projects,
+        "hooks": Hooks(world),
     }
     return Services(**idle | parts)
 
@@ -131,6 +133,7 @@ async def close_services(world: World) -> None:
     """End what the services of a world have begun, and let go of them."""
     services = _services.pop(world, None)
     if services is not None:
+        await services.hooks.close()
         await services.turns.close()
         await services.roster.close()
         await services.hub.close()

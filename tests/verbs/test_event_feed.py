@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.common.limits import MAX_EVENT_STREAMS_PER_AGENT
-from sshwarma.verbs.choose_events import open_feed
+from sshwarma.events.choose_events import open_feed
 from sshwarma.world.errors import RateLimited
 from support.people import Someone
 

@@ -32,7 +32,7 @@ DOORS = ("mcp", "web", "model")
 
 OFFERED = [verb for verb in every_verb() if not verb.ssh_only]
 
-CONNECTING = ("mcp add", "mcp login", "model test")
+CONNECTING = ("mcp add", "mcp login", "model test", "hook add", "hook test")
 """Verbs that connect to other programs; only their refusals are looked at."""
 
 ABOUT_LINES = {"audit", "set", "alias"}

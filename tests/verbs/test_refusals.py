@@ -11,6 +11,15 @@ from sshwarma.world.world import World
 from support.people import Someone, arrive, refused
 
 REFUSALS = """
+/relay [] hello
+/hook list nothing
+/hook add a ftp://example.org/ --on row
+/hook in a
+/hook log nothing
+/hook test nothing
+/hook on nothing
+/hook off nothing
+/hook remove nothing
 /env nothing
 /mem nothing
 /mem project

@@ -138,9 +138,12 @@ def test_undo_is_heard_by_the_numbers_of_its_rows(
     with hearing(world, token, rooms=room, types="turns,row") as stream:
         alice.does(f"say --room {room} @guide what is a room?")
         rows = [stream.next("row")["seq"] for _ in range(2)]
+        before = stream.last_id
         alice.does(f"undo --room {room}")
         turns = stream.next("turns")
     assert (turns["gone"], turns["back"]) == (rows, [])
+    with hearing(world, token, rooms=room, types="turns", after=before) as stream:
+        assert stream.next("turns") == turns, "it is heard again from the log"
 
 
 def test_two_bots_do_not_talk_for_ever(

@@ -1703,8 +1703,42 @@ CANONICAL_PATH_SECONDS: Final = 2.0
 """Seconds for which the canonical path of a directory counts: links change rarely, and each call of
 a memory needs it."""
 
+MAX_EVENT_PATTERNS: Final = 20
+"""Events that a hook or a trigger is for: each is compared with every row."""
+
+MAX_HOOKS_PER_ROOM: Final = 20
+"""Hooks of a room: each reads every row of it."""
+
+MAX_HOOKS_PER_AGENT: Final = 100
+"""Hooks that one agent has made: each runs as long as the server."""
+
+MAX_HOOK_TEMPLATE_CHARACTERS: Final = 4_000
+"""Characters of the template of a hook."""
+
+MAX_KEPT_DELIVERIES: Final = 100
+"""Attempts of a hook that its log has."""
+
+MAX_HOOK_BODY_BYTES: Final = 256 * KIB
+"""Bytes that one post to a hook may have; services of code and of CI send up to 100 KiB."""
+
+MAX_HOOK_POSTS_PER_10_SECONDS: Final = 200
+"""Posts to one hook that are taken: each becomes a line that everybody in the room reads."""
+
+HOOK_TIMEOUT_SECONDS: Final = 15.0
+"""Seconds that the server of a hook has to answer. Events after it wait meanwhile."""
+
+MAX_HOOK_RETRY_SECONDS: Final = 300.0
+"""Seconds between two attempts of a hook that fails; they double from 1 to this."""
+
+MAX_HOOK_FAILING_SECONDS: Final = 86_400.0
+"""Seconds for which a hook is tried while it fails; then it is off, until somebody turns it on."""
+
 MAX_HEARD_ROOMS: Final = 20
 """Rooms that one stream of events has: each is a part of the cursor that every event carries."""
+
+MAX_SPEAKER_CHARACTERS: Final = 40
+"""Characters of the name of somebody for whom a bridge speaks: it stands before each of their
+messages."""
 
 MAX_EVENT_STREAMS_PER_AGENT: Final = 4
 """Open streams of events of one agent: each keeps what its reader has not read yet."""

@@ -14,6 +14,7 @@ RefusedBy: TypeAlias = Literal[
     "answers_per_room",
     "api_requests",
     "event_streams",
+    "hook_posts",
     "http_body_timeout",
     "http_address",
     "http_connections",

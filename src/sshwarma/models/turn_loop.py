@@ -98,7 +98,7 @@ class RunningTurn:
         self.task: asyncio.Task[None] | None = None
         self._deps, self._world = deps, deps.world
         self._question = question
-        asker = deps.world.agents.name_of(question.author_id)
+        asker = deps.world.agents.name_author(question)
         self._requests = StepRequestBuilder(asker, question.content)
         self._follower = follower
         self.live_answer = LiveAnswer(deps.world, turn)
@@ -286,7 +286,7 @@ class RunningTurn:
         if budget == 0:
             return ModelContext(())
         question = self._question
-        asker = self._world.agents.name_of(question.author_id)
+        asker = self._world.agents.name_author(question)
         asked = AskedText(question.content, asker, question.seq)
         try:
             composed = await compose_turn_context(

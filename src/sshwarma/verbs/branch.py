@@ -29,6 +29,7 @@ from sshwarma.workspaces.turn_files import FilesMoved, move_files, remember_file
 from sshwarma.world import rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.drop_turns import record_changed_rows
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.reader import Reader, next_call
@@ -144,7 +145,8 @@ async def switch_branch(caller: Caller, turn: TurnId) -> ChangedConversation:
                 added=[new_turns[id] for id in added_ids if new_turns[id].status != "dropped"],
             )
         branch = f"{agent}'s answer to {asker}, {target.short_id}"
-        caller.append_notice(tx, f"switched to another branch: {branch}{files.note}")
+        text = f"switched to another branch: {branch}{files.note}"
+        caller.append_notice(tx, text, record_changed_rows(gone, back))
         return files
 
     files = await caller.change(work)

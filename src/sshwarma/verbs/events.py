@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from sshwarma.terminal.text import Block, block, line
-from sshwarma.verbs.arguments import Arg, Flag, complete_rooms
-from sshwarma.verbs.choose_events import open_feed
-from sshwarma.verbs.event_feed import EventFeed
-from sshwarma.verbs.heard_events import (
+from sshwarma.events.choose_events import open_feed
+from sshwarma.events.event_feed import EventFeed
+from sshwarma.events.event_types import (
     AnswerEvent,
     EndEvent,
     FilesEvent,
@@ -20,6 +18,8 @@ from sshwarma.verbs.heard_events import (
     StartEvent,
     TurnsEvent,
 )
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import Arg, Flag, complete_rooms
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import view
 from sshwarma.world.access import Right

@@ -110,7 +110,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
         MAX_MODEL_ROW_PART_CHARACTERS if caller.agent.kind == "model" else MAX_ROW_PART_CHARACTERS
     )
     left = max(0, len(whole) - end)
-    author = caller.world.agents.name_of(log_row.author_id)
+    author = caller.world.agents.name_author(log_row)
     part = whole[start:end]
     if plan is not None and content is not None:
         plan = {**plan, "config": {**plan["config"], "content": part}}

@@ -27,7 +27,7 @@ from sshwarma.world.things import Thing
 LEFT_OUT_KINDS: Final = ("presence",)
 """Kinds of rows that a document leaves out: arrivals and departures."""
 
-NameOf: TypeAlias = Callable[[str | None], str]
+NameOf: TypeAlias = Callable[[Row], str]
 
 RESULT_KINDS: Final = frozenset(rows.TOOL_KINDS) - {"tool.call"}
 
@@ -213,7 +213,7 @@ async def export_room(
         before: only rows of the log with a lower number than this.
     """
     room = await caller.room()
-    name_of = caller.world.agents.name_of
+    name_of = caller.world.agents.name_author
     texts, left_out, shown, older = await caller.world.store.read(
         lambda conn: _read_document(conn, room.id, before, name_of)
     )
@@ -240,7 +240,7 @@ async def export_room(
 async def export_journal(caller: Caller) -> ExportedJournal:
     """Return the journal of the caller's room, as long as a log may be."""
     room = await caller.room()
-    name_of = caller.world.agents.name_of
+    name_of = caller.world.agents.name_author
     return await caller.world.store.read(lambda conn: _read_journal(conn, room, name_of))
 
 
@@ -257,7 +257,7 @@ def _read_journal(conn: Connection, room: Room, name_of: NameOf) -> ExportedJour
             row.seq,
             row.created_at,
             row.kind.removeprefix("journal."),
-            name_of(row.author_id),
+            name_of(row),
             row.content,
         )
         for row in found
@@ -297,7 +297,7 @@ def _export_rows(found: list[Row], name_of: NameOf) -> tuple[ExportedRow, ...]:
             row.seq,
             row.created_at,
             row.kind,
-            name_of(row.author_id),
+            name_of(row),
             row.content,
             tool=str(row.meta.get("tool", "")),
             call=calls.get(row.parent_row_id or "") if row.kind in RESULT_KINDS else None,

@@ -273,7 +273,7 @@ def make_history_entry(caller: Caller, row: Row, *, kind: str = "", room: str = 
         seq=row.seq,
         at=row.created_at,
         kind=kind or row.kind,
-        who=caller.world.agents.name_of(row.author_id),
+        who=caller.world.agents.name_author(row),
         text=row.content,
         room=room,
         meta=row.meta or None,

@@ -116,7 +116,7 @@ def draw_row(
     stamp: list[Span] = (
         [("time", format_clock(row.created_at)), ("", " ")] if reading.timestamps else []
     )
-    author, reader = agents.name_of(row.author_id), reading.reader
+    author, reader = agents.name_author(row), reading.reader
     if row.kind == "chat":
         return _draw_chat(
             stamp, author=author, row=row, agents=agents, viewer_id=viewer_id, reading=reading

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sshwarma.common.shorten import shorten_name, shorten_text
 from sshwarma.common.validation_text import describe_validation_error
-from sshwarma.mcp.client.address import check_url, resolve_allowed
+from sshwarma.mcp.client.address import check_address, check_url
 from sshwarma.mcp.client.environment import program_environment
 from sshwarma.settings import McpSettings
 from sshwarma.verbs.argument_names import name_arguments
@@ -22,7 +22,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.reader import TextByReader
 
-RESOLVE_TIMEOUT_SECONDS = 5.0
 SETTINGS_BY_FLAG: Final = {"header": "headers"}
 """Names in the settings of those flags of /mcp add that have another name there."""
 
@@ -125,15 +124,8 @@ async def check_reachable(settings: McpSettings) -> None:
     Raises:
         BlockedAddress: with the address that the name resolves to.
     """
-    if settings.url is None:
-        return
-    parts = check_url(settings.url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    try:
-        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
-            await resolve_allowed(parts.hostname or "", port, allow_private=settings.allow_private)
-    except (OSError, TimeoutError):
-        return  # the name is unknown now; it may be known later
+    if settings.url is not None:
+        await check_address(settings.url, allow_private=settings.allow_private)
 
 
 async def check_program(settings: McpSettings) -> None:

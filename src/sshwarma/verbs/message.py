@@ -142,16 +142,18 @@ async def _set_dropped(caller: Caller, name: str, *, dropped: bool) -> ChangedCo
         moved = [stored_turn] if is_on else []
         forget_files(tx, stored_turn)
         if dropped:
-            count = drop_turns.drop_turn(tx, stored_turn)
+            moved_rows = drop_turns.drop_turn(tx, stored_turn)
+            meta = drop_turns.record_changed_rows(gone=moved_rows)
             has_new_notes = restore_notes(tx, caller, turn)
             files = move_files(tx, services_of(caller).workspaces, caller, removed=moved)
         else:
-            count = drop_turns.restore_turn(tx, stored_turn)
+            moved_rows = drop_turns.restore_turn(tx, stored_turn)
+            meta = drop_turns.record_changed_rows(back=moved_rows)
             has_new_notes = sync_notes(tx, caller, turn.agent_id)
             files = move_files(tx, services_of(caller).workspaces, caller, added=moved)
         text = f"{done} {agent}'s answer to {asker} ({turn.short_id}){files.note}"
-        caller.append_notice(tx, text)
-        return count, has_new_notes, files
+        caller.append_notice(tx, text, meta)
+        return len(moved_rows), has_new_notes, files
 
     count, has_new_notes, files = await caller.change(work)
     text = f"{done.capitalize()} turn {turn.short_id}: {format_count(count, 'row')}."
@@ -283,7 +285,7 @@ def make_turn_list_item(
         TurnRow(
             seq=row.seq,
             role=_provider_role(caller, row),
-            who=caller.world.agents.name_of(row.author_id),
+            who=caller.world.agents.name_author(row),
             kind=row.kind,
             tokens=estimate_tokens(row.content),
             text=row.content,

@@ -19,7 +19,6 @@ from sshwarma.verbs.message import (
 )
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, check_answer_capacity
-from sshwarma.verbs.scripted import is_of_script
 from sshwarma.workspaces.turn_files import FilesMoved, move_files, remember_files
 from sshwarma.world import drop_turns, rows, turns
 from sshwarma.world.access import Right
@@ -63,7 +62,7 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
     check_answer_capacity(caller, answering, 1)
     question = await caller.world.store.read(partial(_question_row, turn=old_turn))
 
-    scripted = is_of_script(caller) or bool(question.meta.get(SCRIPTED_KEY))
+    scripted = caller.is_of_script or bool(question.meta.get(SCRIPTED_KEY))
     again = partial(
         _open_again, caller=caller, old_turn=old_turn, agent=agent, text=question.content,
         is_scripted=scripted,
@@ -111,6 +110,7 @@ def _open_again(
     (turn,) = open_turns(
         tx, caller.room_id, [agent], caller.agent.id, beside=stored_turn if is_last else None
     )
+    gone = rows.read_row_numbers(tx.conn, [one.id for one in (stored_turn, *called_turns)])
     row = rows.append_row(
         tx,
         caller.room_id,
@@ -118,10 +118,13 @@ def _open_again(
         text,
         author_id=caller.agent.id,
         turn_id=turn.id,
-        meta={"again": stored_turn.id} | ({SCRIPTED_KEY: True} if is_scripted else {}),
+        meta={
+            "again": stored_turn.id,
+            **({SCRIPTED_KEY: True} if is_scripted else {}),
+            **drop_turns.record_changed_rows(gone=gone),
+        },
     )
     turns.set_request_row(tx, [turn.id], row)
-    gone = rows.read_row_numbers(tx.conn, [one.id for one in (stored_turn, *called_turns)])
     tx.publish_on_commit(TurnsChanged(caller.room_id, gone=gone))
     return row, turn, files
 

@@ -17,15 +17,14 @@ from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
 from sshwarma.verbs.arguments import AgentName, Text
-from sshwarma.verbs.heard_events import EXTERNAL_KEY
 from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.verb_synonyms import find_slash_line
 from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, private_messages, rows, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
+from sshwarma.world.authors import EXTERNAL_KEY, SPEAKER_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import (
     Conflict,
@@ -96,6 +95,20 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     Args:
         text: the message; it may have several lines.
     """
+    return await speak(caller, text)
+
+
+async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
+    """Say something to the caller's room, and ask the models that it mentions.
+
+    Args:
+        caller: who says it.
+        text: the message.
+        speaker: name of somebody else for whom the caller says it.
+
+    Raises:
+        Invalid, RateLimited, Unavailable: if the text, or too many models at once, are refused.
+    """
     message = _clean_text(caller, text)
     answering = services_of(caller).turns
     here, now = await caller.room(), now_ms()
@@ -107,12 +120,15 @@ async def say(caller: Caller, text: Text) -> SentMessage:
         caller.limits.turns_per_question,
         via=caller.origin.fingerprint,
     )
-    if is_of_script(caller):
+    if caller.is_of_script:
         # For the whole question from now on: what a script says may come back to who asked.
         question.is_scripted = True
     if models:
         check_answer_capacity(caller, answering, len(models))
-    append = partial(_append_message, caller=caller, text=message, models=models, question=question)
+    append = partial(
+        _append_message, caller=caller, text=message, models=models, question=question,
+        speaker=speaker,
+    )  # fmt: skip
 
     async def append_and_ask() -> tuple[Row, list[Turn]]:
         """Append the message, and start an answer for each turn that it opens."""
@@ -136,7 +152,7 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     return SentMessage(
         here.name,
         row.seq,
-        caller.agent.name,
+        caller.world.agents.name_author(row),
         row.content,
         turns=turn_ids,
         note=" ".join(notes) or unknown,
@@ -144,10 +160,14 @@ async def say(caller: Caller, text: Text) -> SentMessage:
     )
 
 
-def _describe_origin(caller: Caller, *, is_scripted: bool = False) -> dict[str, Any]:
-    """Return the metadata of a message: whether a script or a program wrote it."""
+def _describe_origin(
+    caller: Caller, *, is_scripted: bool = False, speaker: str = ""
+) -> dict[str, Any]:
+    """Return the metadata of a message: whether a program wrote it, and for whom."""
     scripted = {SCRIPTED_KEY: True} if is_scripted else {}
-    return scripted | ({EXTERNAL_KEY: True} if caller.door in ("web", "mcp") else {})
+    is_external = caller.door in ("web", "mcp") or bool(speaker)
+    external = {EXTERNAL_KEY: True} if is_external else {}
+    return scripted | external | ({SPEAKER_KEY: speaker} if speaker else {})
 
 
 def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> None:
@@ -165,7 +185,7 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
 
 
 def _append_message(
-    tx: Change, caller: Caller, text: str, models: list[Agent], question: Question
+    tx: Change, caller: Caller, text: str, models: list[Agent], question: Question, speaker: str
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
     new_turns = open_turns(
@@ -184,7 +204,9 @@ def _append_message(
         text,
         author_id=caller.agent.id,
         turn_id=first_turn_id,
-        meta=_describe_origin(caller, is_scripted=bool(models) and question.is_scripted),
+        meta=_describe_origin(
+            caller, is_scripted=bool(models) and question.is_scripted, speaker=speaker
+        ),
     )
     turns.set_request_row(tx, [turn.id for turn in new_turns], row)
     return row, new_turns

@@ -53,19 +53,18 @@ async def undo(caller: Caller) -> ChangedConversation:
 
     def work(tx: Change) -> tuple[int, bool, list[Turn], FilesMoved]:
         stored_turn = turns.find_turn(tx.conn, caller.room_id, turn.id)
-        count = drop_turns.drop_turn(tx, stored_turn)
+        gone = [*drop_turns.drop_turn(tx, stored_turn)]
         dropped_turns = [stored_turn]
         for called_turn in list_called_turns(tx.conn, stored_turn):
             if called_turn.status not in ("open", "dropped"):
-                count += drop_turns.drop_turn(tx, called_turn)
+                gone += drop_turns.drop_turn(tx, called_turn)
                 dropped_turns.append(called_turn)
                 restore_notes(tx, caller, called_turn)
         has_new_notes = restore_notes(tx, caller, stored_turn)
         files = move_files(tx, services_of(caller).workspaces, caller, removed=dropped_turns)
-        caller.append_notice(
-            tx, f"dropped {agent}'s answer to {asker} ({turn.short_id}){files.note}"
-        )
-        return count, has_new_notes, turns.read_other_answers(tx.conn, stored_turn), files
+        text = f"dropped {agent}'s answer to {asker} ({turn.short_id}){files.note}"
+        caller.append_notice(tx, text, drop_turns.record_changed_rows(gone=gone))
+        return len(gone), has_new_notes, turns.read_other_answers(tx.conn, stored_turn), files
 
     count, has_new_notes, other_turns, files = await caller.change(work)
     row_count = format_count(count, "row")

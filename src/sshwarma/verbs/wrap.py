@@ -189,7 +189,7 @@ async def _preview_compaction(caller: Caller, agent: Agent, tokens: int) -> Comp
     preview = composed.context.log_preview
     if preview is None:
         raise Unavailable("The log cannot be previewed.")
-    return describe_preview(agent.name, preview, caller.world.agents)
+    return describe_preview(agent.name, preview)
 
 
 async def _require_visible(caller: Caller, agent: Agent, sent: SentRequest) -> None:

@@ -11,7 +11,6 @@ from sshwarma.common.limits import MAX_EXACT_INTEGER
 from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import Arg
 from sshwarma.verbs.views import cut_to_line, draw_columns, view_for_reader
-from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.reader import Reader
 from sshwarma.wrap.log_preview import LogPreview, RowOutcome
 
@@ -66,8 +65,8 @@ class CompactedPreview:
     note: str
 
 
-def describe_preview(model: str, preview: LogPreview, agents: AgentDirectory) -> CompactedPreview:
-    """Return a preview with the names of authors."""
+def describe_preview(model: str, preview: LogPreview) -> CompactedPreview:
+    """Return a preview as the result of a verb."""
     return CompactedPreview(
         model,
         preview.budget,
@@ -77,7 +76,7 @@ def describe_preview(model: str, preview: LogPreview, agents: AgentDirectory) ->
             CompactedRow(
                 row.seq,
                 row.kind,
-                agents.name_of(row.author_id),
+                row.author,
                 row.tool,
                 row.policy,
                 row.outcome,

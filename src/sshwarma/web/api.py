@@ -35,10 +35,10 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
+from sshwarma.events.event_feed import EventFeed
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import check_may_pipe, invoke, run_line
-from sshwarma.verbs.event_feed import EventFeed
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.line_rate import LineRateLimiter, is_read_line, is_read_verb
 from sshwarma.verbs.registry import every_verb, find_verb
@@ -57,6 +57,7 @@ from sshwarma.web.endpoints import (
 from sshwarma.web.errors import refuse
 from sshwarma.web.event_stream import open_event_feed
 from sshwarma.web.event_stream import respond as respond_with_events
+from sshwarma.web.incoming_hooks import IncomingHooks
 from sshwarma.web.request_body import content_type, read_arguments, read_body
 from sshwarma.web.request_end import end_with_client
 from sshwarma.web.request_replay import KEY_HEADER, AnsweredBefore, KeyedRequests
@@ -103,6 +104,7 @@ class HttpApi:
         self._open_counts: Counter[str] = Counter()  # open requests by agent
         self._feeds: WeakSet[EventFeed] = WeakSet()  # of streams of events
         self._keyed = KeyedRequests(world)
+        self._hooks = IncomingHooks(world, services, settings)
 
     @property
     def routes(self) -> list[Route]:
@@ -115,6 +117,7 @@ class HttpApi:
             Route(f"{API_PREFIX}/line", self._handle_errors(self._run_line), methods=["POST"]),
             Route(EVENTS_PATH, self._handle_errors(self._hear)),
             Route(STREAM_PATH, self._handle_errors(self._stream), methods=["POST"]),
+            self._hooks.route,
             *PAGE_ROUTES,
             *(
                 Route(

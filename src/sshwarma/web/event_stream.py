@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from starlette.responses import StreamingResponse
 
-from sshwarma.verbs.choose_events import open_feed
-from sshwarma.verbs.event_feed import EventFeed
-from sshwarma.verbs.heard_events import (
+from sshwarma.events.choose_events import open_feed
+from sshwarma.events.event_feed import EventFeed
+from sshwarma.events.event_types import (
     EVENT_ADAPTER,
     EndEvent,
     HeardEvent,

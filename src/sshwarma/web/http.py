@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
-from sshwarma.settings import ReloadableSettings
+from sshwarma.settings import HttpSettings, ReloadableSettings, format_address, split_address
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
@@ -52,6 +52,13 @@ class _AsgiEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+def find_public_url(settings: HttpSettings, http: HttpServer | None) -> str:
+    """Return the URL at which others reach the HTTP server; "" if it is off."""
+    if settings.public_url:
+        return settings.public_url
+    return f"http://{format_address(split_address(settings.listen)[0], http.port)}" if http else ""
 
 
 class HttpServer:

@@ -49,31 +49,43 @@ class KeyedRequests:
     ) -> KeyedRequest | None:
         """Take note of a request with a key; None without one.
 
+        Raises as `begin_key`.
+        """
+        asked = [request.method, request.url.path, sorted(request.query_params.multi_items())]
+        text = json.dumps([*asked, arguments], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        return await self.begin_key(agent_id, request.headers.get(KEY_HEADER), digest)
+
+    async def begin_key(self, owner_id: str, key: str | None, digest: str) -> KeyedRequest | None:
+        """Take note of a request with a key; None if that is None.
+
+        Args:
+            owner_id: whose request it is.
+            key: the key that it has.
+            digest: hash of what it asks for.
+
         Raises:
             AnsweredBefore: if one with the key was answered.
             Conflict: if one with the key was cut by an end of the server.
             Unavailable: if one with the key still runs.
             Invalid: if the key is malformed, or was used for another request.
         """
-        key = request.headers.get(KEY_HEADER)
         if key is None:
             return None
         if not (0 < len(key) <= MAX_IDEMPOTENCY_KEY_CHARACTERS and key.isprintable()):
             most = MAX_IDEMPOTENCY_KEY_CHARACTERS
             raise Invalid(f"{KEY_HEADER}: must have 1 to {most} printable characters.")
-        asked = [request.method, request.url.path, sorted(request.query_params.multi_items())]
-        text = json.dumps([*asked, arguments], sort_keys=True)
-        keyed = KeyedRequest(agent_id, key, hashlib.sha256(text.encode()).hexdigest())
-        if (agent_id, key) in self._running:
+        keyed = KeyedRequest(owner_id, key, digest)
+        if (owner_id, key) in self._running:
             # Not a conflict: it may be cut yet, and then the next one has to run.
             raise Unavailable(
                 f"The request with this {KEY_HEADER} is still running.", hint="Retry in a moment."
             )
-        self._running[agent_id, key] = keyed
+        self._running[owner_id, key] = keyed
         try:
             await self._check_stored(keyed)
         except BaseException:
-            del self._running[agent_id, key]
+            del self._running[owner_id, key]
             raise
         running_request.set(keyed)
         return keyed

@@ -15,8 +15,8 @@ import structlog
 from starlette.responses import StreamingResponse
 
 from sshwarma.common.messages import INTERNAL_ERROR
+from sshwarma.events.draft_changes import DraftChanges
 from sshwarma.tools.approvals import APPROVAL_KEY, ASKING_TURN_KEY
-from sshwarma.verbs.draft_changes import DraftChanges
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.views import render_in_thread
 from sshwarma.web.errors import describe_refusal, make_error_body
@@ -96,7 +96,7 @@ class AnswerStream:
             "turn": row.turn_id or row.meta.get(ASKING_TURN_KEY),
             "seq": row.seq,
             "kind": row.kind,
-            "author": self._caller.world.agents.name_of(row.author_id),
+            "author": self._caller.world.agents.name_author(row),
             "text": row.content,
         }
         if tool := row.meta.get("tool"):

@@ -14,6 +14,7 @@ import structlog
 from sqlalchemy import Connection, select
 
 from sshwarma.world import names, things
+from sshwarma.world.authors import SPEAKER_KEY
 from sshwarma.world.errors import (
     Conflict,
     Forbidden,
@@ -25,6 +26,7 @@ from sshwarma.world.events import AgentsChanged
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.login_keys import AgentKey, add_key, read_keys
 from sshwarma.world.reader import Hint, next_call
+from sshwarma.world.row import Row
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import UnreadableError, take_field, take_word, take_words
@@ -176,6 +178,11 @@ class AgentDirectory:
     def find_by_name(self, name: str) -> Agent | None:
         """Return the agent with exactly that name, or None; case does not matter."""
         return self._agents.get(self._by_name.get(name.lower(), ""))
+
+    def name_author(self, row: Row) -> str:
+        """Return who has written a row: NAME@AGENT if the agent speaks for somebody else."""
+        name, speaker = self.name_of(row.author_id), row.meta.get(SPEAKER_KEY)
+        return f"{speaker}@{name}" if speaker else name
 
     def name_of(self, agent_id: str | None) -> str:
         """Return the agent's name; `sshwarma` for messages of the world itself.

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, private_messages, rows
-from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
+from sshwarma.world.access import NOT_FOR_SCRIPTS, VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
 from sshwarma.world.call_stack import CallRun, CallStack
@@ -17,6 +17,7 @@ from sshwarma.world.doors import Door
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
+from sshwarma.world.missing_rights import explain_missing_right
 from sshwarma.world.pending_upload import PendingUpload
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.questions import Question
@@ -96,6 +97,12 @@ class Caller:
         """Of an answering model, the id of the person who asked the question."""
         return None if self.question is None else self.question.person_id
 
+    @property
+    def is_of_script(self) -> bool:
+        """Whether a script or a custom command makes the request."""
+        stack = self.call_stack
+        return self.is_scripted or (stack is not None and stack.is_nested)
+
     def with_verb(self, verb: str, line: str, arguments: Mapping[str, Any] | None = None) -> Caller:
         """Return the same caller, for the verb that its line runs."""
         return replace(self, verb=verb, line=line, arguments=arguments)
@@ -161,8 +168,10 @@ class Caller:
 
         While a model answers, it may look and talk in the room in which it was called, even if it
         is not a member: as a visitor, and only what the person may who asked. Bans and mutes hold.
+        A script never has the rights NOT_FOR_SCRIPTS.
         """
-        rights = room.rights_of(self.agent, now=now)
+        lost = NOT_FOR_SCRIPTS if self.is_of_script else frozenset()
+        rights = room.rights_of(self.agent, now=now) - lost
         person = self.world.agents.get(self.person_id)
         if person is None or room.id != self.called_in_id:
             return rights
@@ -282,7 +291,7 @@ class Caller:
         room = room or await self.room()
         now = now_ms()
         if right not in self.rights_in(room, now):
-            raise self._explain_missing_right(right, room, now)
+            raise explain_missing_right(self, right, room, now)
         self.require_scope(required_scope(right))
 
     async def refreshed(self) -> Caller:
@@ -313,20 +322,11 @@ class Caller:
         rights = as_visitor.rights_of(current.agent, now=now)
         for right in (Right.ENTER, Right.TALK):
             if right not in rights:
-                raise current._explain_missing_right(right, room, now)
+                raise explain_missing_right(current, right, room, now)
         return current
 
     def _current_agent(self) -> Agent:
         return self.world.agents.get_enabled(self.agent.id)
-
-    def _explain_missing_right(self, right: Right, room: Room, now: int) -> Forbidden:
-        """Return the refusal for a right the caller lacks: why, and who can grant it."""
-        member = room.members.get(self.agent.id)
-        if member and (member.banned_until or 0) > now and right in (Right.ENTER, Right.TALK):
-            return access.banned_error(room.name, member, now)
-        if member and (member.muted_until or 0) > now and right is Right.TALK:
-            return access.muted_error(room.name, member, now)
-        return self.missing_right_error(right, room)
 
     def missing_right_error(self, right: Right, room: Room, purpose: str = "") -> Forbidden:
         """Return the refusal for a right the caller lacks in a room: who can grant it.
@@ -394,7 +394,7 @@ class Caller:
 
         return await self.world.change(run_with_audit)
 
-    def append_notice(self, tx: Change, text: str) -> None:
+    def append_notice(self, tx: Change, text: str, meta: dict[str, Any] | None = None) -> None:
         """Announce the caller's action to all other terminals in the room, in a change."""
-        author_id, origin = self.agent.id, self.connection
-        rows.append_row(tx, self.room_id, "notice", text, author_id=author_id, origin=origin)
+        me, origin = self.agent.id, self.connection
+        rows.append_row(tx, self.room_id, "notice", text, author_id=me, meta=meta, origin=origin)

@@ -1,24 +1,46 @@
-"""Dropping a turn from the conversation, and restoring it."""
+"""Dropping a turn from the conversation, and restoring it.
+
+The row that tells of it holds which rows it changed, so that programs can hear it again.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
 
 from sqlalchemy import and_, or_, select, update
 
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import TurnsChanged
 from sshwarma.world.reader import next_call
-from sshwarma.world.rows import read_row_numbers
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 
+CHANGED_ROWS_KEY: Final = "changed_rows"
+"""The key of a row's metadata that holds which rows left the conversation or came back."""
 
-def drop_turn(tx: Change, turn: Turn) -> int:
+
+def record_changed_rows(gone: Iterable[int] = (), back: Iterable[int] = ()) -> dict[str, Any]:
+    """Return metadata that says which rows left the conversation or came back."""
+    return {CHANGED_ROWS_KEY: {"gone": list(gone), "back": list(back)}}
+
+
+def read_changed_rows(meta: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the numbers of the rows that left the conversation, and that came back.
+
+    None if the row with this metadata is about no such change.
+    """
+    found = meta.get(CHANGED_ROWS_KEY)
+    return None if found is None else (tuple(found["gone"]), tuple(found["back"]))
+
+
+def drop_turn(tx: Change, turn: Turn) -> tuple[int, ...]:
     """Remove a turn from the conversation with its rows, which stay stored.
 
-    Returns the number of rows. It keeps its place: the next turn still follows a dropped head, so
-    that restoring brings it back to its place.
+    Returns the numbers of the rows. It keeps its place: the next turn still follows a dropped
+    head, so that restoring brings it back to its place.
 
     Raises:
         Conflict: if it is still running, or already dropped.
@@ -33,14 +55,13 @@ def drop_turn(tx: Change, turn: Turn) -> int:
             hint=next_call("{} restores it.", "message restore", turn=turn.short_id),
         )
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="dropped"))
-    count = _set_rows_status(tx, turn, "dropped")
-    gone = read_row_numbers(tx.conn, [turn.id])
+    gone = _set_rows_status(tx, turn, "dropped")
     tx.publish_on_commit(TurnsChanged(turn.room_id, gone=gone))
-    return count
+    return gone
 
 
-def restore_turn(tx: Change, turn: Turn) -> int:
-    """Restore a dropped turn to its place, with its rows. Returns the number of rows.
+def restore_turn(tx: Change, turn: Turn) -> tuple[int, ...]:
+    """Restore a dropped turn to its place; return the numbers of its rows.
 
     Raises:
         Conflict: if it is not dropped.
@@ -48,14 +69,13 @@ def restore_turn(tx: Change, turn: Turn) -> int:
     if turn.status != "dropped":
         raise Conflict(f"Turn {turn.short_id} is not dropped.")
     tx.conn.execute(update(turns).where(turns.c.id == turn.id).values(status="completed"))
-    count = _set_rows_status(tx, turn, "completed")
-    back = read_row_numbers(tx.conn, [turn.id])
+    back = _set_rows_status(tx, turn, "completed")
     tx.publish_on_commit(TurnsChanged(turn.room_id, back=back))
-    return count
+    return back
 
 
-def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
-    """Set the status of a turn's rows.
+def _set_rows_status(tx: Change, turn: Turn, status: str) -> tuple[int, ...]:
+    """Set the status of a turn's rows; return their numbers.
 
     The request row changes with the last of its turns.
     """
@@ -70,5 +90,5 @@ def _set_rows_status(tx: Change, turn: Turn, status: str) -> int:
         is_request = rows_table.c.id == turn.request_row_id
         keep = shared and status == "dropped"
         condition = and_(condition, ~is_request) if keep else or_(condition, is_request)
-    result = tx.conn.execute(update(rows_table).where(condition).values(status=status))
-    return result.rowcount
+    change = update(rows_table).where(condition).values(status=status)
+    return tuple(sorted(tx.conn.execute(change.returning(rows_table.c.seq)).scalars()))

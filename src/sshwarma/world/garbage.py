@@ -109,6 +109,7 @@ def purge_deleted_things(tx: Change, days: int, among: Collection[str] | None = 
             exits.c.to_room_id,
             schema.room_members.c.room_id,
             schema.memory_versions.c.scope_id,
+            schema.hooks.c.room_id,
         ):
             tx.conn.execute(delete(column.table).where(column.in_(batch)))
     equipment.delete_agents_in_rooms(tx, {thing.id for thing in garbage.things})

@@ -21,4 +21,4 @@ class Row:
     turn_id: str | None = None
     status: str = "completed"
     meta: dict[str, Any] = field(default_factory=dict)
-    n: int = 0  # position in the whole world's log; 0 until read back from the store
+    n: int = 0  # position in the whole world's log

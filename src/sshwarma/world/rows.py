@@ -58,10 +58,18 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     A NUL in `content` becomes visible: SQL functions and clients would end the text there.
     """
     content = replace_nul(content)
+    row_id, seq = new_id(), tx.next_seq(room_id, read_last_seq)
+    inserted = tx.conn.exec_driver_sql(
+        _INSERT_ROW,
+        (
+            row_id, room_id, seq, turn_id, parent_row_id, author_id, kind, status, content,
+            json.dumps(meta, ensure_ascii=False) if meta else None, tx.now,
+        ),
+    )  # fmt: skip
     row = Row(
-        id=new_id(),
+        id=row_id,
         room_id=room_id,
-        seq=tx.next_seq(room_id, read_last_seq),
+        seq=seq,
         kind=kind,
         content=content,
         author_id=author_id,
@@ -70,14 +78,8 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
         turn_id=turn_id,
         status=status,
         meta=meta or {},
+        n=inserted.lastrowid,
     )
-    tx.conn.exec_driver_sql(
-        _INSERT_ROW,
-        (
-            row.id, room_id, row.seq, turn_id, parent_row_id, author_id, kind, status, content,
-            json.dumps(meta, ensure_ascii=False) if meta else None, row.created_at,
-        ),
-    )  # fmt: skip
     for tag in tags:
         tx.conn.execute(_INSERT_TAG, {"row_id": row.id, "tag": tag})
     tx.publish_on_commit(RowAppended(row, audience, origin))
@@ -105,6 +107,17 @@ def count_bytes(conn: Connection, room_id: str, limit: int) -> int:
 def read_newest_number(conn: Connection) -> int:
     """Return the number of the newest row of all logs; 0 before the first row."""
     return int(conn.execute(select(func.coalesce(func.max(rows.c.n), 0))).scalar_one())
+
+
+def read_seq_at(conn: Connection, room_id: str, number: int) -> int:
+    """Return the `seq` of a log's last row at a position in the world's log, or 0."""
+    query = (
+        select(rows.c.seq)
+        .where(rows.c.room_id == room_id, rows.c.n <= number)
+        .order_by(rows.c.seq.desc())
+        .limit(1)
+    )
+    return conn.execute(query).scalar() or 0
 
 
 def read_numbered(conn: Connection, room_id: str, seq: int) -> Row | None:

@@ -452,6 +452,37 @@ request_keys = Table(  # of requests of programs that are not to run twice
     Index("ix_request_keys_agent_id_n", "agent_id", "n"),
 )
 
+hooks = Table(  # of rooms: events are posted to another server, or others post to the room
+    "hooks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("room_id", Text, nullable=False),
+    Column("agent_id", Text, nullable=False),  # who made it
+    Column("name", Text, nullable=False),
+    Column("direction", Text, nullable=False),  # out, in
+    Column("secret", LargeBinary, nullable=False),  # out: key of signatures; in: a hash
+    Column("settings", Text, nullable=False),  # JSON
+    Column("cursor", Text),  # out: up to where it has posted
+    Column("failing_since", Millis),
+    Column("off_reason", Text),  # NULL while it is on
+    Column("created_at", Millis, nullable=False),
+    UniqueConstraint("room_id", "name"),
+    Index("ix_hooks_secret", "secret"),
+)
+
+hook_deliveries = Table(
+    "hook_deliveries",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("hook_id", Text, nullable=False),
+    Column("at", Millis, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("status", Integer),  # of the answer; NULL if there was none
+    Column("ms", Integer, nullable=False),
+    Column("error", Text, nullable=False),  # "" if it arrived
+    Index("ix_hook_deliveries_hook_id_n", "hook_id", "n"),
+)
+
 input_lines = Table(
     "input_lines",
     metadata,

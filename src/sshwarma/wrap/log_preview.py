@@ -26,7 +26,7 @@ class PreviewedRow:
     Attributes:
         seq: its number; of a call of the model, which has its result with it, that of the call.
         kind: of the row.
-        author_id: who wrote it.
+        author: name of who wrote it; "" for the server.
         tool: of a call or a result.
         policy: of a call or a result, what its tool keeps, such as `SHORT 500`.
         tokens_before: as the model would be sent it if its tool kept all.
@@ -36,7 +36,7 @@ class PreviewedRow:
 
     seq: int
     kind: str
-    author_id: str | None
+    author: str
     tool: str
     policy: str
     outcome: RowOutcome
@@ -112,7 +112,7 @@ def _preview_row(
     return PreviewedRow(
         row.seq,
         row.kind,
-        row.author_id,
+        transcript.agents.name_author(row),
         tool_of(row) if is_of_call else "",
         str(policy or ""),
         _find_outcome(row, before, sent, compacted, policy),

@@ -145,7 +145,7 @@ def _open_questions(agents: AgentDirectory, own: Agent, shown: Window) -> list[d
         row = rows.get(turn.request_row_id or "")
         if turn.status == "open" and row is not None:
             text = " ".join(row.content.split())[:MAX_OPEN_QUESTION_CHARACTERS]
-            asker, asked = split_addressees(agents.name_of(row.author_id), text, agents)
+            asker, asked = split_addressees(agents.name_author(row), text, agents)
             questions.append(
                 {
                     "by": "you" if turn.agent_id == own.id else agents.name_of(turn.agent_id),
@@ -160,7 +160,7 @@ def _journal_entry(agents: AgentDirectory, row: Row) -> dict[str, str]:
     text = row.content[:MAX_JOURNAL_ENTRY_CHARACTERS]
     return {
         "kind": row.kind.removeprefix("journal."),
-        "author": agents.name_of(row.author_id),
+        "author": agents.name_author(row),
         "text": write_names_plainly(text, agents),
     }
 

@@ -130,7 +130,7 @@ def _quote(row: Row, transcript: Transcript) -> str:
     No text can end its quotation, and go on as another speaker: its own marks become single ones.
     """
     agents = transcript.agents
-    speaker, text = split_addressees(agents.name_of(row.author_id), row.content, agents)
+    speaker, text = split_addressees(agents.name_author(row), row.content, agents)
     return f"{speaker}: “{_cut_to_summary(text.translate(_SINGLE_MARKS))}”"
 
 

@@ -236,7 +236,7 @@ class Transcript:
 
     def _render_row(self, row: Row, policy: RetentionPolicy, *, is_answered: bool) -> str | None:
         """Return a row as the text of a message; None if its tool's policy leaves it out."""
-        name = self.agents.name_of(row.author_id)
+        name = self.agents.name_author(row)
         tool = model_tool_name(tool_of(row))
         match row.kind:
             case "chat":

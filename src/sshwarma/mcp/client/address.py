@@ -31,6 +31,8 @@ _PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network(
 _IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
+RESOLVE_TIMEOUT_SECONDS: Final = 5.0
+
 _ALLOW_PRIVATE_HINT: Final = TextByReader(
     "Allow it with --allow-private.", "Allow it with allow_private: true."
 )
@@ -113,6 +115,22 @@ async def resolve_allowed(
     if not addresses:
         raise OSError(f"{host} has no address")
     return addresses
+
+
+async def check_address(url: str, *, allow_private: bool) -> None:
+    """Refuse a URL that is never connected to, because a retry cannot help.
+
+    Raises:
+        Invalid: as `check_url`.
+        BlockedAddress: with the address that the name resolves to.
+    """
+    parts = check_url(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(RESOLVE_TIMEOUT_SECONDS):
+            await resolve_allowed(parts.hostname or "", port, allow_private=allow_private)
+    except (OSError, TimeoutError):
+        return  # the name is unknown now; it may be known later
 
 
 FORBIDDEN_REASON: Final = "not allowed for servers"

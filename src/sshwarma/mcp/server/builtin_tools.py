@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 from mcp_types import Tool
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS
+from sshwarma.common.limits import DEFAULT_WAIT_SECONDS, MAX_HEARD_ROOMS, MAX_WAIT_SECONDS
 from sshwarma.common.validation_text import describe_validation_error
+from sshwarma.events.event_types import Cursor
 from sshwarma.mcp.server.clients import McpConnection
 from sshwarma.mcp.server.tool_list import (
     BUILTIN_VERBS,
     make_annotations,
-    make_output_schema,
     make_verb_tool,
 )
 from sshwarma.mcp.server.wait_events import EventBatch, format_cursor, wait_events
@@ -79,17 +79,12 @@ class UseToolArguments(BaseModel):
     arguments: dict[str, Any] = Field({}, description="Arguments of the tool, by name.")
 
 
-def _read_cursor(value: object) -> object:
-    """Return a cursor that was passed as a number as text: models do that."""
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 class WaitEventsArguments(BaseModel):
     """The arguments of `wait_events`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    cursor: Annotated[str | None, BeforeValidator(_read_cursor)] = Field(
+    cursor: str | None = Field(
         None,
         description="Cursor of its last result; omit it for what happened since your last call of"
         " any tool.",
@@ -100,6 +95,11 @@ class WaitEventsArguments(BaseModel):
         le=MAX_WAIT_SECONDS,
         description=f"Seconds to wait for the first event (at most {MAX_WAIT_SECONDS:.0f}).",
     )
+    rooms: list[str] = Field(
+        [],
+        max_length=MAX_HEARD_ROOMS,
+        description="Names of rooms to hear (default: your room).",
+    )
 
 
 USE_TOOL: Final = "use_tool"
@@ -107,6 +107,11 @@ WAIT_EVENTS: Final = "wait_events"
 
 _VERBS_WITH_CURSOR: Final = ("say", "look", "join")
 """Verbs after which an agent waits: their results have the cursor where the call began."""
+
+_VERBS_WITH_ROOM: Final = ("say", "history show")
+"""Verbs that an agent uses in rooms where it is not: a bot hears several, and answers there."""
+
+_ROOM_PARAMETER: Final = {"type": "string", "description": "Another room (default: yours)."}
 
 _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
@@ -133,11 +138,10 @@ def make_builtin_tools(tools: Tools) -> dict[str, BuiltinTool]:
         Tool(
             name=WAIT_EVENTS,
             description="Wait for what others say and do in your room, and for private messages to"
-            " you, after the cursor. An event with mention true addresses you: answer"
-            " with say, and one of kind tell with tell."
+            " you, after the cursor. An event with mention true addresses you: answer with the tool"
+            " that its reply names as verb, with these arguments and the room, if any."
             " Call again with the returned cursor.",
             input_schema=_argument_schema(WaitEventsArguments),
-            output_schema=make_output_schema(_BATCH_ADAPTER),
             annotations=make_annotations(TokenScope.READ),
         ),
         TokenScope.READ,
@@ -156,6 +160,8 @@ def _require_verb(name: str) -> Verb:
 def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
     tool = make_verb_tool(verb, name)
     schema = _default_context_to_caller(tool.input_schema)
+    if verb.name in _VERBS_WITH_ROOM:
+        schema = {**schema, "properties": {**schema["properties"], "room": _ROOM_PARAMETER}}
     tool = tool.model_copy(update={"input_schema": schema})
     return BuiltinTool(tool, verb.scope, partial(_run_verb, verb.name))
 
@@ -171,14 +177,21 @@ def _default_context_to_caller(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
-    arguments = call.arguments
+    arguments, caller = call.arguments, call.make_caller()
     if verb in ("equip", "unequip"):
         arguments = {"context": "me", **arguments}
-    result = await invoke(call.make_caller(), verb, arguments)
+    if verb in _VERBS_WITH_ROOM and "room" in arguments:
+        room = arguments["room"]
+        if not isinstance(room, str):
+            raise Invalid("room: must be text.")
+        caller = await caller.in_room(room)
+        arguments = {name: value for name, value in arguments.items() if name != "room"}
+    result = await invoke(caller, verb, arguments)
     text, structured = await render_in_thread(MCP_CLIENT, result)
     if verb in _VERBS_WITH_CURSOR:
-        text = f"{text}\n{format_cursor(call.position)}"
-        structured = {**structured, "cursor": str(call.position)}
+        cursor = str(Cursor({}, call.position))
+        text = f"{text}\n{format_cursor(cursor)}"
+        structured = {**structured, "cursor": cursor}
     return ToolResult(text, structured)
 
 
@@ -196,9 +209,13 @@ async def _use_tool(tools: Tools, call: BuiltinCall) -> ToolResult:
 async def _wait_events(call: BuiltinCall) -> ToolResult:
     request = _validate_arguments(WAIT_EVENTS, WaitEventsArguments, call.arguments)
     batch, text = await wait_events(
-        call.make_caller, call.connection.client, request.cursor, request.timeout
+        call.make_caller,
+        call.connection.client,
+        request.cursor,
+        request.timeout,
+        request.rooms,
     )
-    return ToolResult(text, _BATCH_ADAPTER.dump_python(batch, mode="json"))
+    return ToolResult(text, _BATCH_ADAPTER.dump_python(batch, mode="json", exclude_none=True))
 
 
 def _argument_schema(model: type[BaseModel]) -> dict[str, Any]:

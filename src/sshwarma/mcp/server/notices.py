@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from sshwarma.events.event_types import NoticeEvent, Speaker
+
 MAX_UNREAD_NOTICES: Final = 20
 """Notices kept for an agent until it waits for events; the oldest are dropped."""
 
 
 class Notice(NamedTuple):
-    """A message: the kind of its event, its author, its text."""
+    """A message: its kind, its author, its text."""
 
     kind: Literal["put_out", "announcement"]
     author: str
     text: str
+
+    @property
+    def event(self) -> NoticeEvent:
+        """The message as an event."""
+        if self.kind == "put_out":
+            return NoticeEvent(Speaker("", "server"), self.text)
+        return NoticeEvent(Speaker(self.author, "person"), self.text)
 
     @property
     def line(self) -> str:

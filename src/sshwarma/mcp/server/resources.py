@@ -342,7 +342,7 @@ def _render_rows(caller: Caller, found: list[Row]) -> tuple[str, Any]:
         {
             "seq": row.seq,
             "kind": row.kind,
-            "who": agents.name_of(row.author_id),
+            "who": agents.name_author(row),
             "text": row.content,
             "at": row.created_at,
         }

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from cachetools import LRUCache
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, Tool, ToolAnnotations
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from sshwarma.common.limits import MAX_LISTED_DESCRIPTION_CHARACTERS, MAX_PAGE_ENTRIES
-from sshwarma.common.schema_texts import without_texts
 from sshwarma.tools.compact_schema import make_compact_schema
 from sshwarma.tools.exact_schema import make_exact_schema
 from sshwarma.tools.names import NameTable
@@ -146,16 +145,6 @@ def make_annotations(scope: TokenScope, *, is_builtin: bool = True) -> ToolAnnot
         destructive_hint=scope is TokenScope.BUILD if is_builtin and not is_read_only else None,
         open_world_hint=not is_builtin,
     )
-
-
-def make_output_schema(adapter: TypeAdapter[Any]) -> dict[str, Any]:
-    """Return the schema of a result, with a root of type object for older clients.
-
-    The descriptions are the docstrings of our classes, and the titles repeat the names: both cost
-    every client tokens and are left out.
-    """
-    schema = adapter.json_schema(mode="serialization")
-    return {"type": "object", **without_texts(schema, "title", "description")}
 
 
 def _make_external_tool(name: str, item: LoadoutItem) -> Tool:

@@ -1,123 +1,114 @@
 """`wait_events`: long polling for events, for clients without notifications.
 
-The cursor is a position in the world's log, so it is valid in every room, on every connection and
-after a restart.
+Events and cursors are those of the streams of the other doors: a cursor is valid over any
+connection, in every room and after a restart.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
-
-from sqlalchemy import Connection, or_, select
+from typing import Final, TypeAlias
 
 from sshwarma.common.limits import MAX_WAIT_EVENTS, MAX_WAIT_SECONDS
-from sshwarma.common.shorten import shorten_name
+from sshwarma.events.choose_events import find_rooms
+from sshwarma.events.event_types import (
+    Cursor,
+    NoticeEvent,
+    RowEvent,
+    TurnsEvent,
+    parse_cursor,
+)
+from sshwarma.events.heard_rows import HeardRows, Page
 from sshwarma.mcp.server.clients import ConnectedAgent
 from sshwarma.mcp.server.notices import Notice
 from sshwarma.terminal.render import render_plain
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
-from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound
 from sshwarma.world.events import PresenceChanged, StreamEnded, StreamUpdated
 from sshwarma.world.reader import MCP_CLIENT
-from sshwarma.world.row import Row
-from sshwarma.world.schema import rows as rows_table
 
 WAIT_REPORT_INTERVAL_SECONDS: Final = 10.0
-
-CURSOR_HINT: Final = (
-    "Pass the cursor of an earlier result, or omit it to get what happened since your last call of"
-    " any tool."
-)
 
 MOVE_TIMEOUT_SECONDS: Final = 5.0
 """Seconds to wait until an agent is out of a room that was closed to it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """A row of the room's log, or a message to this agent alone."""
-
-    kind: str  # chat, emote, tell, presence, notice, tool.call, …; put_out, announcement
-    who: str
-    text: str
-    at: int  # Unix milliseconds
-    seq: int  # number of the row in its log; 0 for a message that is not a row
-    mention: bool  # whether it mentions this agent, or is addressed to it alone
-    tool: str = ""  # of a call or its result, the name of the tool
+WaitedEvent: TypeAlias = RowEvent | TurnsEvent | NoticeEvent
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
     """Events since a cursor; `cursor` is for the next call.
 
-    `more` says that further events are already waiting.
+    Attributes:
+        room: where the agent is.
+        cursor: the position after the events.
+        events: what happened, oldest first.
+        more: whether further events are already waiting.
     """
 
     room: str
     cursor: str
-    events: tuple[Event, ...]
+    events: tuple[WaitedEvent, ...]
     more: bool
 
 
 async def wait_events(
-    caller: Callable[[], Caller], client: ConnectedAgent, cursor: str | None, seconds: float
+    caller: Callable[[], Caller],
+    client: ConnectedAgent,
+    cursor: str | None,
+    seconds: float,
+    rooms: Sequence[str] = (),
 ) -> tuple[EventBatch, str]:
     """Return the events by others after `cursor`, as a batch and as text.
 
-    Waits at most `seconds` for the first event. Without a cursor, it starts at the agent's last
-    call, so that an answer to that call is not lost.
+    Without a cursor, it starts at the agent's last call: an answer to that call is not lost.
+
+    Args:
+        caller: returns the agent of the client, in the room where it is now.
+        client: the client.
+        cursor: that of an earlier result.
+        seconds: how long to wait for the first event, at most MAX_WAIT_SECONDS.
+        rooms: names of the rooms to hear; () for the agent's room, also when it moves.
 
     Raises:
-        Invalid: if the cursor is invalid or beyond the end of the log, or if `seconds` is out of
-            range.
-        Forbidden: if the agent may no longer read its room.
+        Invalid: if the cursor is invalid, or there are too many seconds or rooms.
+        Forbidden, NotFound: if the agent may not read a room, or may not know of it.
     """
     if not 0 <= seconds <= MAX_WAIT_SECONDS:
         raise Invalid(f"The timeout must be 0 to {MAX_WAIT_SECONDS:.0f} seconds (got {seconds:g}).")
     deadline = time.monotonic() + seconds
-    since = _parse_cursor(cursor)
-    if since is None:
-        since = client.position
+    since = parse_cursor(cursor, "cursor") if cursor else _find_last_call(client)
     while True:
         current = caller()
         try:
-            room = await current.room()
-            await current.require(Right.ENTER, room)
+            heard = await _choose_rooms(current, rooms)
         except (Forbidden, NotFound):
-            if not await _wait_until_moved(current, client):
+            if rooms or not await _wait_until_moved(current, client):
                 raise
             continue  # a notice says why
         wake_event = asyncio.Event()
-        stops = [
-            current.world.bus.on_room(room.id, partial(_wake_on_change, wake_event)),
-            current.world.bus.on_agent(current.agent.id, partial(_wake_on_change, wake_event)),
-        ]
+        bus, wake = current.world.bus, partial(_wake_on_change, wake_event)
+        stops = [bus.on_room(room_id, wake) for room_id in heard.names]
+        stops.append(bus.on_agent(current.agent.id, wake))
         try:
-            if since is None:
-                since = await current.world.store.read(rows.read_newest_number)
-            new_rows, since, has_more = await _read_rows_since(current, room.id, since)
+            await heard.begin(since)
+            page = await heard.read_page(MAX_WAIT_EVENTS)
+            since = heard.cursor
+            if page.has_more and not page.events:
+                continue  # all of them are the agent's own
             notices = _take_notices(client)
-            if notices:  # it may have been moved to another room
-                room = await caller().room()
             seconds_left = deadline - time.monotonic()
-            if new_rows or notices or seconds_left <= 0:
-                client.set_position(since)
-                return _make_batch(
-                    current,
-                    room=room.name,
-                    since=since,
-                    found=new_rows,
-                    notices=notices,
-                    more=has_more,
-                )
+            if page.events or notices or seconds_left <= 0:
+                if not rooms:
+                    client.set_position(since.number or 0)
+                where = await caller().room()  # it may have been moved to another room
+                return _make_batch(current, heard, where.name, page, notices)
             try:
                 async with asyncio.timeout(min(seconds_left, WAIT_REPORT_INTERVAL_SECONDS)):
                     await wake_event.wait()
@@ -127,6 +118,23 @@ async def wait_events(
         finally:
             for stop in stops:
                 stop()
+
+
+def _find_last_call(client: ConnectedAgent) -> Cursor | None:
+    return None if client.position is None else Cursor({}, client.position)
+
+
+async def _choose_rooms(caller: Caller, names: Sequence[str]) -> HeardRows:
+    """Return what to hear in these rooms, or in the caller's.
+
+    Raises:
+        Forbidden, NotFound: if the caller may not enter one of them.
+        Invalid: if there are too many.
+    """
+    chosen = await find_rooms(caller, names)
+    for room in chosen:
+        await caller.require(Right.ENTER, room)
+    return HeardRows(caller.world, caller.agent, {room.id: room.name for room in chosen})
 
 
 async def _wait_until_moved(caller: Caller, client: ConnectedAgent) -> bool:
@@ -153,51 +161,6 @@ def _wake_on_change(happened: asyncio.Event, event: object) -> None:
         happened.set()
 
 
-def _parse_cursor(cursor: str | None) -> int | None:
-    if cursor is None or cursor == "":
-        return None
-    if not (cursor.isascii() and cursor.isdecimal()) or len(cursor) > 18:
-        raise Invalid(
-            f"Invalid cursor {shorten_name(cursor)}.",
-            hint=CURSOR_HINT,
-        )
-    return int(cursor)
-
-
-async def _read_rows_since(caller: Caller, room_id: str, since: int) -> tuple[list[Row], int, bool]:
-    """Return others' rows after `since`, the next position, and whether more follow.
-
-    Raises:
-        Invalid: if `since` is beyond the end of the log, as after the restore of a backup.
-    """
-    me = caller.agent.id
-
-    def read(conn: Connection) -> tuple[list[Row], int]:
-        newest_n = rows.read_newest_number(conn)
-        if since > newest_n:
-            raise Invalid(
-                f"The cursor {since} is beyond the end of the world's log, which is at {newest_n}.",
-                hint=CURSOR_HINT,
-            )
-        logs = [room_id, *private_messages.read_private_logs(conn, me)]
-        query = (
-            select(rows_table)
-            .where(
-                rows_table.c.n > since,
-                rows_table.c.room_id.in_(logs),
-                or_(rows_table.c.author_id != me, rows_table.c.author_id.is_(None)),
-            )
-            .order_by(rows_table.c.n)
-            .limit(MAX_WAIT_EVENTS + 1)
-        )
-        return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()], newest_n
-
-    new_rows, newest_n = await caller.world.store.read(read)
-    if len(new_rows) > MAX_WAIT_EVENTS:
-        return new_rows[:MAX_WAIT_EVENTS], new_rows[MAX_WAIT_EVENTS - 1].n, True
-    return new_rows, newest_n, False
-
-
 def _take_notices(client: ConnectedAgent) -> list[Notice]:
     notices = list(client.notices)
     client.notices.clear()
@@ -205,36 +168,31 @@ def _take_notices(client: ConnectedAgent) -> list[Notice]:
 
 
 def _make_batch(
-    caller: Caller, room: str, since: int, found: list[Row], notices: list[Notice], more: bool
+    caller: Caller, heard: HeardRows, room: str, page: Page, notices: list[Notice]
 ) -> tuple[EventBatch, str]:
     agents, me = caller.world.agents, caller.agent
-    events = [
-        Event(
-            kind=row.kind,
-            who=agents.name_of(row.author_id),
-            text=row.content,
-            at=row.created_at,
-            seq=row.seq,
-            mention=row.kind == "tell" or mentions.has_mention(row.content, me.name),
-            tool=MCP_CLIENT.name_tool(str(row.meta.get("tool", ""))),
-        )
-        for row in found
+    cursor = str(heard.cursor)
+    events: list[WaitedEvent] = [
+        _name_tool(event) if isinstance(event, RowEvent) else event for event in page.events
     ]
-    now = int(time.time() * 1000)
-    events += [
-        Event(notice.kind, notice.author, notice.text, at=now, seq=0, mention=True)
-        for notice in notices
-    ]
-    lines = [
-        render_plain(
-            draw_row(row, agents, me.id, RowDisplayOptions(timestamps=True, reader=MCP_CLIENT))
-        )
-        for row in found
-    ]
+    events += [notice.event for notice in notices]
+    options = RowDisplayOptions(timestamps=True, reader=MCP_CLIENT)
+    lines = []
+    for row, _ in page.heard:
+        if row.author_id != me.id:
+            line = render_plain(draw_row(row, agents, me.id, options))
+            name = heard.names.get(row.room_id)
+            lines.append(f"{name}: {line}" if name and len(heard.names) > 1 else line)
     text = "\n".join([*lines, *(notice.line for notice in notices)]) or "Nothing happened."
-    return EventBatch(room, str(since), tuple(events), more), f"{text}\n{format_cursor(since)}"
+    batch = EventBatch(room, cursor, tuple(events), page.has_more)
+    return batch, f"{text}\n{format_cursor(cursor)}"
 
 
-def format_cursor(position: int) -> str:
+def _name_tool(event: RowEvent) -> RowEvent:
+    """Return the event with the name by which MCP clients call its tool."""
+    return event if event.tool is None else replace(event, tool=MCP_CLIENT.name_tool(event.tool))
+
+
+def format_cursor(cursor: str) -> str:
     """Return the line of a text result with the cursor for the next `wait_events`."""
-    return f"Cursor for wait_events: {position}."
+    return f"Cursor for wait_events: {cursor}."

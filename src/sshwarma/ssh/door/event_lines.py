@@ -6,10 +6,10 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing, closing
 
+from sshwarma.events.event_feed import EventFeed
+from sshwarma.events.event_types import EVENT_ADAPTER, HeardEvent
 from sshwarma.ssh.door.context import encode_plain_block
-from sshwarma.verbs.event_feed import EventFeed
 from sshwarma.verbs.events import draw_event
-from sshwarma.verbs.heard_events import EVENT_ADAPTER, HeardEvent
 
 
 async def write_event_lines(

@@ -26,6 +26,7 @@ from sshwarma.common.exit_status import (
 )
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.units import KIB
+from sshwarma.events.event_feed import EventFeed
 from sshwarma.ssh.door.context import (
     SshContext,
     draw_refusal,
@@ -55,7 +56,6 @@ from sshwarma.verbs import commands
 from sshwarma.verbs.called_verb import find_typed, split_verb
 from sshwarma.verbs.dispatch import check_may_pipe, run_line
 from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
-from sshwarma.verbs.event_feed import EventFeed
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import TextForm, UnknownFlag, find_text_form
 from sshwarma.verbs.line_rate import is_read_line

@@ -14,13 +14,12 @@ from pydantic import TypeAdapter
 from sshwarma.common.limits import MAX_HEARD_ROOMS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.agents import Agent, AgentDirectory
+from sshwarma.world.authors import EXTERNAL_KEY
 from sshwarma.world.errors import Invalid
+from sshwarma.world.row import Row
 
 SpeakerKind: TypeAlias = Literal["person", "model", "external", "server"]
 """Who says something: `external` is a program that speaks with a token, over HTTP or MCP."""
-
-EXTERNAL_KEY: Final = "external"
-"""The key of a row's metadata that says that a program wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class Reply:
 
     verb: str
     arguments: dict[str, str]
-    room: str | None
+    room: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class StartEvent:
     type: Literal["start"] = "start"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowEvent:
     """A row of a log: talk, a notice, a call of a tool, a note.
 
@@ -70,7 +69,7 @@ class RowEvent:
     """
 
     id: str
-    room: str | None
+    room: str | None = None
     seq: int
     at: int
     kind: str
@@ -78,10 +77,10 @@ class RowEvent:
     text: str
     to_you: bool
     mention: bool
-    reply: Reply | None
-    turn: str | None
-    tool: str | None
-    approval: int | None
+    reply: Reply | None = None
+    turn: str | None = None
+    tool: str | None = None
+    approval: int | None = None
     type: Literal["row"] = "row"
 
 
@@ -118,10 +117,12 @@ class PresenceEvent:
 class TurnsEvent:
     """Turns were taken back, restored or replaced.
 
-    `gone` are numbers of rows that no longer count, `back` of rows that count again.
+    `gone` are numbers of rows that no longer count, `back` of rows that count again; `seq` is the
+    number of the row that says so.
     """
 
     room: str
+    seq: int
     gone: tuple[int, ...]
     back: tuple[int, ...]
     type: Literal["turns"] = "turns"
@@ -199,15 +200,25 @@ EventType: TypeAlias = Literal[
 """A type of event that a listener may choose."""
 
 
-def find_speaker(agents: AgentDirectory, author_id: str | None, *, is_external: bool) -> Speaker:
+def find_speaker(agents: AgentDirectory, author_id: str | None) -> Speaker:
     """Return who an agent is to those who hear it."""
+    author: Agent | None = agents.get(author_id)
     if author_id is None:
         return Speaker("", "server")
-    author: Agent | None = agents.get(author_id)
-    name = agents.name_of(author_id)
-    if author is not None and author.kind == "model":
-        return Speaker(name, "model")
-    return Speaker(name, "external" if is_external else "person")
+    is_model = author is not None and author.kind == "model"
+    return Speaker(agents.name_of(author_id), "model" if is_model else "person")
+
+
+def find_row_speaker(agents: AgentDirectory, row: Row) -> Speaker:
+    """Return who has written a row to those who hear it."""
+    speaker = find_speaker(agents, row.author_id)
+    if speaker.kind == "person" and row.meta.get(EXTERNAL_KEY):
+        return Speaker(agents.name_author(row), "external")
+    return speaker
+
+
+_WORLD: Final = "me"
+"""Stands in a cursor for what only the listener hears, instead of the id of a room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +227,24 @@ class Cursor:
 
     Attributes:
         rooms: number of the last row that was heard, by id of the room.
-        private: position of the last private message that was heard; None before it is known.
+        number: position in the world's log up to which private messages were heard, and rooms that
+            are not in `rooms`; None before it is known.
     """
 
     rooms: dict[str, int]
-    private: int | None = None
+    number: int | None = None
 
     def __str__(self) -> str:
         parts = [f"{room_id}:{seq}" for room_id, seq in self.rooms.items()]
-        return ",".join(parts if self.private is None else [*parts, f"me:{self.private}"])
+        return ",".join(parts if self.number is None else [*parts, f"{_WORLD}:{self.number}"])
 
 
-def parse_cursor(text: str) -> Cursor:
+def parse_cursor(text: str, argument: str = "after") -> Cursor:
     """Return the cursor that an event had as its id.
+
+    Args:
+        text: the cursor.
+        argument: name of the argument that it is.
 
     Raises:
         Invalid: if it is malformed.
@@ -239,9 +255,8 @@ def parse_cursor(text: str) -> Cursor:
         name, colon, number = part.partition(":")
         if not (name and colon and number.isascii() and number.isdecimal() and len(number) < 17):
             raise Invalid(
-                f"after: {shorten_name(text)} is no cursor.",
-                hint="Give the id of the last event that was heard, or leave it out to begin now.",
+                f"{argument}: {shorten_name(text)} is no cursor.",
+                hint="Give that of the last event that was heard, or leave it out to begin now.",
             )
         rooms[name] = int(number)
-    private = rooms.pop("me", None)
-    return Cursor(rooms, private)
+    return Cursor(rooms, rooms.pop(_WORLD, None))

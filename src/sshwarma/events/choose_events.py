@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, get_args
 
 from sshwarma.common.limits import MAX_HEARD_ROOMS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_name
-from sshwarma.verbs.event_feed import EventFeed
-from sshwarma.verbs.heard_events import EventType, parse_cursor
+from sshwarma.events.event_feed import EventFeed
+from sshwarma.events.event_types import EventType, parse_cursor
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
+from sshwarma.world.rooms import Room
 
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
+
+
+async def find_rooms(caller: Caller, names: Sequence[str]) -> list[Room]:
+    """Return rooms that the caller may enter; its own if there are no names.
+
+    Raises:
+        Invalid: if there are more than MAX_HEARD_ROOMS.
+        NotFound, Forbidden: if the caller may not enter a room, or may not know of it.
+    """
+    if len(names) > MAX_HEARD_ROOMS:
+        raise Invalid(f"rooms: {with_limit('too many', MAX_HEARD_ROOMS)}.")
+    if not names:
+        return [await caller.room()]
+    return [await (await caller.in_room(name)).room() for name in dict.fromkeys(names)]
 
 
 async def open_feed(
@@ -31,16 +47,10 @@ async def open_feed(
         Invalid: if a value is malformed, or there are too many rooms.
         NotFound, Forbidden: if the caller may not enter a room, or may not know of it.
     """
-    names = list(dict.fromkeys(filter(None, (name.strip() for name in rooms.split(",")))))
-    if len(names) > MAX_HEARD_ROOMS:
-        raise Invalid(f"rooms: {with_limit('too many', MAX_HEARD_ROOMS)}.")
+    names = [name.strip() for name in rooms.split(",") if name.strip()]
     wanted = [_read_type(word.strip()) for word in types.split(",") if word.strip()]
     cursor = parse_cursor(after) if after else None
-    chosen = []
-    for name in names:
-        chosen.append(await (await caller.in_room(name)).room())
-    if not names:
-        chosen.append(await caller.room())
+    chosen = await find_rooms(caller, names)
     return EventFeed(caller, chosen, cursor, wanted, with_own=with_own)
 
 

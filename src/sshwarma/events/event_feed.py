@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select
-
-from sshwarma.common.limits import MAX_EVENT_STREAMS_PER_AGENT, MAX_READ_EVENTS, MAX_WAITING_EVENTS
+from sshwarma.common.limits import MAX_EVENT_STREAMS_PER_AGENT, MAX_WAITING_EVENTS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
-from sshwarma.tools.approvals import APPROVAL_KEY
-from sshwarma.verbs.draft_changes import DraftChanges
-from sshwarma.verbs.heard_events import (
-    EXTERNAL_KEY,
+from sshwarma.events.draft_changes import DraftChanges
+from sshwarma.events.event_types import (
     AnswerEvent,
     Cursor,
     EndEvent,
@@ -29,7 +33,6 @@ from sshwarma.verbs.heard_events import (
     MemoryEvent,
     NoticeEvent,
     PresenceEvent,
-    Reply,
     RoomEvent,
     RowEvent,
     Speaker,
@@ -37,9 +40,9 @@ from sshwarma.verbs.heard_events import (
     TurnsEvent,
     find_speaker,
 )
-from sshwarma.world import mentions, private_messages, rows
+from sshwarma.events.heard_rows import HeardRows
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, Invalid, NotFound, RateLimited
+from sshwarma.world.errors import Forbidden, NotFound, RateLimited
 from sshwarma.world.events import (
     AgentEvicted,
     AgentsChanged,
@@ -51,17 +54,10 @@ from sshwarma.world.events import (
     RowAppended,
     StreamEnded,
     StreamUpdated,
-    TurnsChanged,
     WorldChanged,
 )
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
-from sshwarma.world.schema import rows as rows_table
-
-_CALLING_KINDS: Final = ("chat", "emote")
-
-MAX_SCANNED_ROWS: Final = 500
-"""Rows before a program's message in which an earlier one is looked for."""
 
 
 class EventFeed:
@@ -95,12 +91,10 @@ class EventFeed:
         self._world = caller.world
         self._agent_id = caller.agent.id
         self._check_limit()
-        self._names = {room.id: room.name for room in rooms}
+        names = {room.id: room.name for room in rooms}
+        self._heard = HeardRows(caller.world, caller.agent, names, with_own=with_own)
         self._after = after
         self._types = frozenset(types)
-        self._with_own = with_own
-        self._at: dict[str, int] = {}
-        self._private_at = 0
         self._waiting: deque[object] = deque()
         self._ending: EndEvent | None = None
         self._must_check = False
@@ -124,9 +118,9 @@ class EventFeed:
         self._check_limit()  # others may have begun since it was made
         self._world.open_feeds[self._agent_id] += 1
         bus = self._world.bus
-        stops = [bus.on_room(room_id, self._on_event) for room_id in self._names]
-        stops.append(bus.on_agent(self._caller.agent.id, self._on_event))
-        for kind in (PresenceChanged, TurnsChanged, FilesChanged, MemoryChanged, WorldChanged):
+        stops = [bus.on_room(room_id, self._on_event) for room_id in self._heard.names]
+        stops.append(bus.on_agent(self._agent_id, self._on_event))
+        for kind in (PresenceChanged, FilesChanged, MemoryChanged, WorldChanged):
             stops.append(bus.on_event(kind, self._on_room_event))
         return stops
 
@@ -149,9 +143,9 @@ class EventFeed:
 
     def _on_room_event(self, event: object) -> None:
         room_id = getattr(event, "room_id", None)
-        if isinstance(event, WorldChanged) and (room_id is None or room_id in self._names):
+        if isinstance(event, WorldChanged) and (room_id is None or room_id in self._heard.names):
             self._must_check = True
-        if room_id in self._names:
+        if room_id in self._heard.names:
             self._on_event(event)
         elif self._must_check:
             self._changed.set()
@@ -213,36 +207,21 @@ class EventFeed:
 
     async def _read_missed(self) -> AsyncIterator[list[HeardEvent]]:
         """Find the beginning, then yield what was appended since the cursor."""
-        given = self._after or Cursor({})
-        newest = await self._world.store.read(self._read_newest)
-        for room_id in self._names:
-            self._at[room_id] = given.rooms.get(room_id, newest.rooms.get(room_id, 0))
-            if self._at[room_id] > newest.rooms.get(room_id, 0):
-                raise Invalid(
-                    f"after: is beyond the end of the log of {self._names[room_id]}.",
-                    hint="Leave it out to begin now.",
-                )
-        now = newest.private or 0
-        self._private_at = now if given.private is None else min(given.private, now)
-        yield [StartEvent(self._cursor, tuple(self._names.values()))]
-        while found := await self._world.store.read(self._read_later):
-            yield [event for row in found if (event := await self._hear_row(row)) is not None]
+        await self._heard.begin(self._after)
+        yield [StartEvent(str(self._heard.cursor), tuple(self._heard.names.values()))]
+        async for page in self._read_later():
+            yield page
 
-    def _read_newest(self, conn: Connection) -> Cursor:
-        newest = {room_id: rows.read_last_seq(conn, room_id) for room_id in self._names}
-        return Cursor(newest, rows.read_newest_number(conn))
+    async def _read_later(self) -> AsyncIterator[list[HeardEvent]]:
+        while True:
+            page = await self._heard.read_page()
+            if page.events:
+                yield self._choose(page.events)
+            if not page.has_more:
+                return
 
-    def _read_later(self, conn: Connection) -> list[Row]:
-        """Return rows after the present position, in the order of the world's log."""
-        logs = private_messages.read_private_logs(conn, self._caller.agent.id)
-        conditions: list[ColumnElement[bool]] = [
-            and_(rows_table.c.room_id == room_id, rows_table.c.seq > seq)
-            for room_id, seq in self._at.items()
-        ]
-        conditions.append(and_(rows_table.c.room_id.in_(logs), rows_table.c.n > self._private_at))
-        query = select(rows_table).where(or_(*conditions)).order_by(rows_table.c.n)
-        query = query.limit(MAX_READ_EVENTS)
-        return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()]
+    def _choose(self, events: Iterable[RowEvent | TurnsEvent]) -> list[HeardEvent]:
+        return [event for event in events if self._wants(event.type)]
 
     @property
     def _has_news(self) -> bool:
@@ -259,7 +238,7 @@ class EventFeed:
         while self._waiting:
             events += await self._hear(self._waiting.popleft())
         events += self._hear_drafts()
-        if not self._names:
+        if not self._heard.names:
             reason = "No room is left that you may hear."
             return [*events, EndEvent(None, reason, again=False)], True
         return events, False
@@ -267,14 +246,15 @@ class EventFeed:
     async def _check_access(self) -> list[HeardEvent]:
         """Leave the rooms that the caller may no longer enter, and follow their names."""
         gone: list[HeardEvent] = []
-        for room_id, name in list(self._names.items()):
+        heard = self._heard
+        for room_id, name in list(heard.names.items()):
             try:
                 self._caller = await self._caller.with_room(room_id).refreshed()
-                self._names[room_id] = (await self._caller.room()).name
+                heard.names[room_id] = (await self._caller.room()).name
             except (Forbidden, NotFound) as error:
                 gone.append(EndEvent(name, error.message, again=False))
-                del self._names[room_id]
-                self._at.pop(room_id, None)
+                heard.leave_room(room_id)
+        heard.agent = self._caller.agent
         return gone
 
     async def _hear(self, event: object) -> list[HeardEvent]:
@@ -290,8 +270,6 @@ class EventFeed:
                 here = self._world.presence.in_room(room_id)
                 names = sorted(self._world.agents.name_of(one.agent_id) for one in here)
                 return self._in_room(room_id, lambda room: PresenceEvent(room, tuple(names)))
-            case TurnsChanged(room_id=room_id, gone=gone, back=back) if self._wants("turns"):
-                return self._in_room(room_id, lambda room: TurnsEvent(room, gone, back))
             case FilesChanged(room_id=room_id, manifest_id=version) if self._wants("files"):
                 return self._in_room(room_id, lambda room: FilesEvent(room, version, event.paths))
             case MemoryChanged(room_id=str(room_id)) if self._wants("memory"):
@@ -303,97 +281,23 @@ class EventFeed:
                 return []
 
     def _in_room(self, room_id: str, make: Callable[[str], HeardEvent]) -> list[HeardEvent]:
-        name = self._names.get(room_id)
+        name = self._heard.names.get(room_id)
         return [] if name is None else [make(name)]
 
     async def _hear_appended(self, row: Row) -> list[HeardEvent]:
-        """Return the event of a row, after those of rows that the bus has not brought."""
-        if row.room_id in self._names:
-            known = self._at[row.room_id]
-            if row.seq <= known:
-                return []
-            if row.seq == known + 1:
-                event = await self._hear_row(row)
-                return [] if event is None else [event]
-        events: list[HeardEvent] = []
-        # Missing rows, or a private message, whose position only the store knows.
-        while found := await self._world.store.read(self._read_later):
-            events += [event for one in found if (event := await self._hear_row(one)) is not None]
-        return events
-
-    async def _hear_row(self, row: Row) -> RowEvent | None:
-        """Move on to a row, and return its event; None if it is not heard."""
-        is_private = row.room_id not in self._names
-        if is_private:
-            self._private_at = max(self._private_at, row.n)
-        else:
-            self._at[row.room_id] = max(self._at[row.room_id], row.seq)
-        me = self._caller.agent
-        if not self._wants("row") or (row.author_id == me.id and not self._with_own):
-            return None
-        agents = self._world.agents
-        speaker = find_speaker(agents, row.author_id, is_external=bool(row.meta.get(EXTERNAL_KEY)))
-        is_own = row.author_id == me.id
-        to_me = is_private and not is_own
-        calls = (
-            row.kind in _CALLING_KINDS and not is_own and mentions.has_mention(row.content, me.name)
-        )
-        if calls and speaker.kind == "external":
-            calls = not await self._world.store.read(lambda conn: self._is_called_again(conn, row))
-        room = None if is_private else self._names[row.room_id]
-        return RowEvent(
-            id=self._cursor,
-            room=room,
-            seq=row.seq,
-            at=row.created_at,
-            kind=row.kind,
-            speaker=speaker,
-            text=row.content,
-            to_you=to_me,
-            mention=calls or to_me,
-            reply=_find_reply(row, speaker, room, is_own=is_own),
-            turn=row.turn_id,
-            tool=str(row.meta["tool"]) if row.meta.get("tool") else None,
-            approval=row.meta.get(APPROVAL_KEY),
-        )
-
-    def _is_called_again(self, conn: Connection, row: Row) -> bool:
-        """Return whether a program has called this listener since a person spoke last."""
-        before = rows.read_tail(
-            conn, row.room_id, MAX_SCANNED_ROWS, before=row.seq, kinds=_CALLING_KINDS
-        )
-        for earlier in reversed(before):
-            speaker = find_speaker(
-                self._world.agents,
-                earlier.author_id,
-                is_external=bool(earlier.meta.get(EXTERNAL_KEY)),
-            )
-            if speaker.kind == "person":
-                return False
-            if speaker.kind == "external" and mentions.has_mention(
-                earlier.content, self._caller.agent.name
-            ):
-                return True
-        return False
+        """Return the events of a row, after those of rows that the bus has not brought."""
+        if self._heard.has_heard(row):
+            return []
+        if self._heard.is_next(row):
+            return self._choose(await self._heard.hear(row))
+        # Rows are missing, or it is a private message, which may have come by an earlier reading.
+        return [event async for page in self._read_later() for event in page]
 
     def _hear_drafts(self) -> Iterator[HeardEvent]:
         for part in self._drafts.read():
-            room = self._names.get(part.room_id)
+            room = self._heard.names.get(part.room_id)
             if room is not None:
-                speaker = find_speaker(self._world.agents, part.author_id, is_external=False)
+                speaker = find_speaker(self._world.agents, part.author_id)
                 yield AnswerEvent(
                     room, part.turn_id, speaker, part.more, part.text, part.tools, part.waits
                 )
-
-    @property
-    def _cursor(self) -> str:
-        return str(Cursor(dict(self._at), self._private_at))
-
-
-def _find_reply(row: Row, speaker: Speaker, room: str | None, *, is_own: bool) -> Reply | None:
-    """Return how a row is answered; None for what nobody says, and for one's own."""
-    if is_own or not speaker.name:
-        return None
-    if row.kind == "tell":
-        return Reply("tell", {"name": speaker.name}, None)
-    return Reply("say", {}, room) if row.kind in _CALLING_KINDS else None

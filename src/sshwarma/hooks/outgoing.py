@@ -1,0 +1,304 @@
+"""Outgoing hooks: each reads the rows of its room and posts what it is for.
+
+Nothing is queued: a hook has a cursor in the logs, which moves when a post has arrived. So nothing
+is lost if a server is away or this one is killed, and what may arrive twice has the same id. Posts
+of one hook go one after another, in the order of the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from random import SystemRandom
+from typing import Any, Final
+
+import structlog
+
+from sshwarma.common.background import BackgroundTasks
+from sshwarma.common.limits import MAX_HOOK_FAILING_SECONDS, MAX_HOOK_RETRY_SECONDS
+from sshwarma.common.times import format_iso
+from sshwarma.events.event_types import EVENT_ADAPTER, RowEvent, parse_cursor
+from sshwarma.events.heard_rows import HeardRows, RowsEvent
+from sshwarma.events.patterns import list_matches, parse_patterns
+from sshwarma.hooks import records
+from sshwarma.hooks.records import Delivery, Hook, OutgoingTarget
+from sshwarma.hooks.sender import HookSender, Outcome
+from sshwarma.hooks.signing import make_headers
+from sshwarma.hooks.templates import fill_body
+from sshwarma.world import rows
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
+from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.events import AgentsChanged, WorldChanged
+from sshwarma.world.ids import now_ms
+from sshwarma.world.rooms import Room
+from sshwarma.world.row import Row
+from sshwarma.world.store import Change
+from sshwarma.world.world import World
+
+_random: Final = SystemRandom()  # hooks of one server do not try again at the same moment
+
+log = structlog.get_logger(__name__)
+
+MAX_UNSTORED_ROWS: Final = 500
+"""Rows that a hook passes over before it stores where it is: a restart reads them again."""
+
+
+class Hooks:
+    """The hooks of a world.
+
+    Attributes:
+        base_url: the beginning of the addresses of incoming hooks; "" if there is no HTTP server.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.base_url = ""
+        self._world = world
+        self._sender = HookSender()
+        self._tasks = BackgroundTasks()
+        self._running: dict[str, asyncio.Task[None]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, world: World) -> AsyncIterator[Hooks]:
+        """Run the hooks of a world that are on."""
+        hooks = cls(world)
+        for hook_id in await world.store.read(records.list_outgoing):
+            hooks.refresh(hook_id)
+        try:
+            yield hooks
+        finally:
+            await hooks.close()
+
+    async def close(self) -> None:
+        """End all hooks and their connections."""
+        await self._tasks.cancel()
+        await self._sender.close()
+
+    def refresh(self, hook_id: str) -> None:
+        """Run a hook again after it was changed; one that is off or removed ends."""
+        earlier = self._running.pop(hook_id, None)
+        if earlier is not None:
+            earlier.cancel()
+        run = partial(self._run, hook_id, earlier)
+        self._running[hook_id] = self._tasks.keep_running(run, name=f"hook {hook_id}")
+
+    async def post_test(self, hook: Hook) -> Outcome:
+        """Post an event that has not happened, and return how it went."""
+        room = await self._world.room(hook.room_id)
+        speaker = {"name": self._world.agents.name_of(hook.agent_id), "kind": "person"}
+        data = {"room": room.name, "speaker": speaker, "kind": "test", "text": "This is a test."}
+        message_id = f"{hook.id}.test.{now_ms()}"
+        return await self._post(hook, message_id, ("test",), {**data, "type": "row"})
+
+    async def _run(self, hook_id: str, earlier: asyncio.Task[None] | None) -> None:
+        """Post what a hook is for, until it is off or removed.
+
+        `earlier` ran it before a change: it stores where it was.
+        """
+        if earlier is not None:
+            await asyncio.wait({earlier})
+        reader: _HookReader | None = None
+        wake = asyncio.Event()
+        stops = [
+            self._world.bus.on_event(kind, lambda _: wake.set())
+            for kind in (WorldChanged, AgentsChanged)
+        ]
+        try:
+            hook = await self._read(hook_id)
+            if hook is not None and hook.off_reason is None:
+                stops += [
+                    self._world.bus.on_room(hook.room_id, lambda _: wake.set()),
+                    self._world.bus.on_agent(hook.agent_id, lambda _: wake.set()),
+                ]
+                reader = _HookReader(self._world, hook)
+            while reader is not None:
+                wake.clear()
+                if not await reader.may_hear():
+                    await wake.wait()
+                    continue
+                if not await self._post_page(reader):
+                    return
+                if not reader.has_more:
+                    await wake.wait()
+        finally:
+            for stop in stops:
+                stop()
+            if reader is not None and reader.position:
+                await self._store_position(reader)
+        await asyncio.Event().wait()  # off: `refresh` ends this
+
+    async def _read(self, hook_id: str) -> Hook | None:
+        try:
+            return await self._world.store.read(partial(records.read_hook, hook_id=hook_id))
+        except LookupError:
+            return None
+
+    async def _post_page(self, reader: _HookReader) -> bool:
+        """Post what is meant of the next rows; return whether the hook is still on."""
+        for row, event, on in await reader.read():
+            is_row = isinstance(event, RowEvent)
+            message_id = f"{reader.hook.id}.{row.id}" + ("" if is_row else ".turns")
+            data = EVENT_ADAPTER.dump_python(event, mode="json")
+            cursor = event.id if isinstance(event, RowEvent) else None
+            if not await self._deliver(reader.hook, message_id, on, data, cursor):
+                return False
+            reader.hook = replace(reader.hook, failing_since=None)
+            if cursor is not None:
+                reader.position, reader.unstored = cursor, 0
+        reader.position = str(reader.heard.cursor)
+        if reader.unstored >= MAX_UNSTORED_ROWS:
+            await self._store_position(reader)
+        return True
+
+    async def _store_position(self, reader: _HookReader) -> None:
+        """Store up to where a hook has posted, or passed over rows."""
+        hook_id, position = reader.hook.id, reader.position
+        reader.unstored = 0
+        await self._world.change(lambda tx: records.store_cursor(tx, hook_id, position))
+
+    async def _deliver(
+        self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any],
+        cursor: str | None,
+    ) -> bool:  # fmt: skip
+        """Post an event until it arrives; return False once the hook is off."""
+        tries = 0
+        failing_since = hook.failing_since
+        while True:
+            began = time.monotonic()
+            outcome = await self._post(hook, message_id, on, data)
+            took = round((time.monotonic() - began) * 1000)
+            at = now_ms()
+            delivery = Delivery(at, message_id, outcome.status, took, outcome.error)
+            failing_since = (failing_since or at) if outcome.error else None
+            is_late = bool(failing_since) and at - (failing_since or at) > (
+                MAX_HOOK_FAILING_SECONDS * 1000
+            )
+            off = ""
+            if outcome.is_gone:
+                off = "its server wants no more posts (HTTP 410)"
+            elif outcome.error and is_late:
+                off = f"it failed for a day: {outcome.error}"
+            await self._world.change(
+                partial(_store, hook=hook, delivery=delivery, cursor=cursor, off=off)
+            )
+            if off:
+                log.info("hook turned off", hook=hook.name, reason=off)
+                return False
+            if not outcome.error:
+                return True
+            tries += 1
+            backoff = min(MAX_HOOK_RETRY_SECONDS, 2.0 ** (tries - 1))
+            await asyncio.sleep(max(outcome.retry_after, backoff * (0.8 + 0.4 * _random.random())))
+
+    async def _post(
+        self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any]
+    ) -> Outcome:
+        target = hook.target
+        if target is None:
+            raise TypeError("an incoming hook posts nothing")
+        body = make_body(hook, target, on, data)
+        headers = make_headers(hook.secret, message_id, int(time.time()), body)
+        return await self._sender.post(
+            target.url, body, headers, allow_private=target.allow_private
+        )
+
+
+class _HookReader:
+    """A hook's position in the log of its room.
+
+    Attributes:
+        has_more: whether rows follow that it has not read.
+        position: the cursor up to which all that it is for has arrived; "" before it is known.
+        unstored: rows that were read since it was stored.
+    """
+
+    def __init__(self, world: World, hook: Hook) -> None:
+        target = hook.target
+        if target is None:
+            raise TypeError("an incoming hook reads nothing")
+        self.hook = hook
+        self.has_more = False
+        self.position = ""
+        self.unstored = 0
+        self._world = world
+        self._patterns = parse_patterns(target.on)
+        agent = world.agents.get(hook.agent_id)
+        self._is_begun = False
+        self.heard = HeardRows(
+            world, agent or Agent(hook.agent_id, ""), {hook.room_id: ""}, with_own=target.own
+        )
+
+    async def may_hear(self) -> bool:
+        """Return whether its maker may hear the room now; follow their names."""
+        agent = self._world.agents.get(self.hook.agent_id)
+        try:
+            room = await self._world.room(self.hook.room_id)
+        except NotFound:
+            return False
+        if agent is None or agent.disabled or not _may_enter(room, agent):
+            return False
+        self.heard.agent = agent
+        self.heard.names[room.id] = room.name
+        return True
+
+    async def read(self) -> list[tuple[Row, RowsEvent, tuple[str, ...]]]:
+        """Return what is meant of the next rows."""
+        if not self._is_begun:
+            await self._begin()
+        page = await self.heard.read_page()
+        self.has_more = page.has_more
+        self.unstored += len(page.heard)
+        return [
+            (row, event, on)
+            for row, events in page.heard
+            for event in events
+            if (on := list_matches(self._patterns, event))
+        ]
+
+    async def _begin(self) -> None:
+        cursor = parse_cursor(self.hook.cursor) if self.hook.cursor else None
+        try:
+            await self.heard.begin(cursor)
+        except Invalid:  # a backup was restored, in which the log is shorter
+            log.warning("hook lost its place", hook=self.hook.name)
+            await self.heard.begin(None)
+        self._is_begun = True
+
+
+def _may_enter(room: Room, agent: Agent) -> bool:
+    return Right.ENTER in room.rights_of(agent, now=now_ms())
+
+
+def _store(tx: Change, hook: Hook, delivery: Delivery, cursor: str | None, off: str) -> None:
+    """Store how a post went; say in the room that the hook is off now."""
+    records.store_delivery(tx, hook.id, delivery)
+    if cursor is not None and not delivery.error:
+        records.store_cursor(tx, hook.id, cursor)
+    if off:
+        records.set_off(tx, hook.id, off)
+        text = f"The hook {hook.name} is off: {off}."
+        rows.append_row(tx, hook.room_id, "notice", text, author_id=None)
+
+
+def make_body(
+    hook: Hook, target: OutgoingTarget, on: tuple[str, ...], data: dict[str, Any]
+) -> bytes:
+    """Return what is posted of an event."""
+    if target.body:
+        document: Any = fill_body(target.body, data)
+    else:
+        name = data.get("speaker", {}).get("name", "")
+        document = {
+            "hook": hook.name,
+            "on": list(on),
+            "timestamp": format_iso(int(data.get("at", now_ms()))),
+            "text": f"[{data.get('room') or 'private'}] {name}: {data.get('text', '')}",
+            "data": data,
+        }
+    return json.dumps(document, ensure_ascii=False).encode(errors="replace")

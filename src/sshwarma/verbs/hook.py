@@ -1,0 +1,398 @@
+"""The verbs of `/hook`: events are posted elsewhere, and others post to rooms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from sshwarma.common.limits import MAX_KEPT_DELIVERIES
+from sshwarma.events.patterns import parse_patterns
+from sshwarma.hooks import records
+from sshwarma.hooks.records import Delivery, Hook, IncomingSource, OutgoingTarget
+from sshwarma.hooks.templates import check_body, check_template
+from sshwarma.mcp.client.address import check_address
+from sshwarma.services import services_of
+from sshwarma.terminal.text import Block, block, line
+from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, Word
+from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import ArgumentRight
+from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view, view_for_reader
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.store import Change
+
+
+@dataclass(frozen=True, slots=True)
+class HookItem:
+    """A hook of a room.
+
+    Attributes:
+        direction: `out` posts events, `in` takes posts.
+        by: who made it: it has this agent's rights.
+        on: out: the events; in: `say`, or the kind of the entries of the journal.
+        target: out: where it posts; the whole address only for its maker.
+        is_on: whether it runs.
+        failing_since: when its first post failed since one arrived; milliseconds.
+        off_reason: why it is off.
+        last: its last delivery.
+    """
+
+    name: str
+    direction: Literal["out", "in"]
+    by: str
+    on: tuple[str, ...]
+    target: str
+    is_on: bool
+    failing_since: int | None
+    off_reason: str
+    last: Delivery | None
+
+
+@dataclass(frozen=True, slots=True)
+class HookList:
+    """The hooks of a room."""
+
+    room: str
+    hooks: tuple[HookItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NewHook:
+    """A new hook: `secret` is shown once; `url` is the address of an incoming one."""
+
+    name: str
+    room: str
+    secret: str
+    url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HookLog:
+    """The last deliveries of a hook, oldest first."""
+
+    name: str
+    deliveries: tuple[Delivery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HookTest:
+    """How the post of a test went; `error` is "" if it arrived."""
+
+    name: str
+    status: int | None
+    error: str
+
+
+@view_for_reader(HookList)
+def draw_hook_list(result: HookList, reader: Reader) -> Block:
+    """Draw the hooks of a room."""
+    if not result.hooks:
+        post = next_call(
+            "{} posts its events to another server.",
+            "hook add",
+            name="NAME",
+            url="URL",
+            on="EVENTS",
+        )
+        take = next_call("{} takes posts of others.", "hook in", name="NAME")
+        none = f"No hooks in {result.room}. {post.text(reader)} {take.text(reader)}"
+        return block(line(none))
+    return block(
+        line(("heading", f"Hooks in {result.room}:")),
+        *draw_columns(
+            (
+                ("mark", hook.name),
+                "→" if hook.direction == "out" else "←",
+                hook.target or ", ".join(hook.on),
+                ", ".join(hook.on) if hook.target else "",
+                ("dim", f"by {hook.by}"),
+                _describe_state(hook),
+            )
+            for hook in result.hooks
+        ),
+    )
+
+
+def _describe_state(hook: HookItem) -> tuple[str, str]:
+    if not hook.is_on:
+        return ("warn", f"off: {hook.off_reason}")
+    if hook.failing_since is not None and hook.last is not None:
+        return ("warn", f"fails since {format_clock(hook.failing_since)}: {hook.last.error}")
+    return ("dim", f"last {format_clock(hook.last.at)}" if hook.last else "nothing yet")
+
+
+@view(NewHook)
+def draw_new_hook(new: NewHook) -> Block:
+    """Draw a new hook with its secret."""
+    if new.url:
+        return block(
+            line(("mark", new.url)),
+            line(("dim", "Who posts there speaks in "), ("room", new.room), ("dim", ".")),
+            line(("dim", "Copy it now: only its hash is stored.")),
+        )
+    return block(
+        line(("mark", new.secret)),
+        line(("dim", f"{new.name} signs with this key, by the Standard Webhooks specification.")),
+        line(("dim", "Copy it now: it is not shown again.")),
+    )
+
+
+@view(HookLog)
+def draw_hook_log(result: HookLog) -> Block:
+    """Draw the last deliveries of a hook."""
+    if not result.deliveries:
+        return block(line(f"{result.name} has delivered nothing yet."))
+    return block(
+        *draw_columns(
+            (
+                ("time", format_clock(one.at)),
+                str(one.status or "-"),
+                ("dim", f"{one.ms} ms"),
+                ("warn", one.error) if one.error else "ok",
+                ("dim", one.event),
+            )
+            for one in result.deliveries
+        )
+    )
+
+
+@view(HookTest)
+def draw_hook_test(result: HookTest) -> Block:
+    """Draw how a test went."""
+    if result.error:
+        return block(line(("warn", f"{result.name}: {result.error}")))
+    return block(line(f"{result.name}: the test arrived (HTTP {result.status})."))
+
+
+async def complete_hooks(request: CompletionRequest) -> list[Option]:
+    """List the hooks of the caller's room."""
+    query = partial(records.list_hooks, room_id=request.caller.room_id)
+    return [(hook.name, "") for hook in await request.caller.world.store.read(query)]
+
+
+HookName: TypeAlias = Annotated[str, Arg(complete=complete_hooks)]
+
+hook = group(
+    "hook",
+    section="Tools",
+    default="list",
+    doc="""Post events of this room to other servers, and take posts of theirs.
+
+    A hook has the rights of who made it: it hears and says what its maker may. Details: /help
+    hooks.
+    """,
+)
+
+
+@hook.verb("list", needs=Right.ENTER, tool=False, examples=("/hook", "/hook list"))
+async def list_hooks(caller: Caller) -> HookList:
+    """List the hooks of the room."""
+    room = await caller.room()
+    found = await caller.world.store.read(partial(records.list_hooks, room_id=room.id))
+    items = []
+    for one in found:
+        query = partial(records.read_deliveries, hook_ids=[one.id], limit=1)
+        last = await caller.world.store.read(query)
+        items.append(_make_item(caller, one, last[0] if last else None))
+    return HookList(room.name, tuple(items))
+
+
+def _make_item(caller: Caller, one: Hook, last: Delivery | None) -> HookItem:
+    target, source = one.target, one.source
+    address = ""
+    if target is not None:
+        parts = urlsplit(target.url)
+        is_own = one.agent_id == caller.agent.id
+        # Services put secrets into the path.
+        address = target.url if is_own else f"{parts.scheme}://{parts.netloc}/…"
+    on = target.on.split(",") if target is not None else [(source and source.kind) or "say"]
+    return HookItem(
+        one.name,
+        "in" if target is None else "out",
+        caller.world.agents.name_of(one.agent_id),
+        tuple(on),
+        address,
+        one.off_reason is None,
+        one.failing_since,
+        one.off_reason or "",
+        last,
+    )
+
+
+@hook.verb(
+    "add",
+    needs=Right.BUILD,
+    also_needs=(ArgumentRight("allow_private", Right.OWN, "to reach private addresses"),),
+    tool=False,
+    examples=(
+        "/hook add pager https://example.org/events --on mention,call:error",
+        '/hook add chat https://hooks.example.org/T0 --on row --body \'{"text": "{text}"}\'',
+    ),
+)
+async def add_hook(
+    caller: Caller,
+    name: Word,
+    url: Word,
+    *,
+    on: Word,
+    body: Word | None = None,
+    own: Flag = False,
+    allow_private: Flag = False,
+) -> NewHook:
+    """Post events of this room to another server, from now on.
+
+    Each event is a signed POST of JSON. It is tried again until it arrives, for a day.
+
+    Args:
+        name: a name to know it by.
+        url: where to post, http or https.
+        on: the events, with commas: mention, tell, row, row:KIND (chat, emote, notice, journal,
+            note, decision, idea, milestone), call, call:begin, call:result, call:error, approval,
+            enter, leave, turns.
+        body: JSON to post instead of the usual; {text} and other {names} are values of the event.
+        own: whether what you say yourself is posted, too.
+        allow_private: whether the address may be on this machine or in a private network.
+    """
+    patterns = parse_patterns(on)
+    await check_address(url, allow_private=allow_private)
+    target = OutgoingTarget(
+        url, ",".join(one.text for one in patterns), check_body(body) if body else "", own,
+        allow_private,
+    )  # fmt: skip
+    new, secret = await _store(
+        caller, name, target, f"posts {target.on} to {urlsplit(url).hostname}"
+    )
+    services_of(caller).hooks.refresh(new.id)
+    return NewHook(new.name, (await caller.room()).name, secret)
+
+
+@hook.verb(
+    "in",
+    needs=Right.BUILD,
+    tool=False,
+    examples=("/hook in ci", "/hook in ci --template '{workflow.name}: {workflow.conclusion}'"),
+)
+async def add_incoming(
+    caller: Caller,
+    name: Word,
+    *,
+    template: Word | None = None,
+    note: Literal["note", "decision", "idea", "milestone"] | None = None,
+) -> NewHook:
+    """Make an address where other servers post what is said in this room.
+
+    The room sees it as NAME@YOU. A post is JSON, a form, or text; without a template its `text`
+    is said.
+
+    Args:
+        name: a name to know it by.
+        template: the text to say; {names.of.values} are values of what is posted.
+        note: the kind of the journal entry that a post becomes, instead of being said.
+    """
+    hooks = services_of(caller).hooks
+    if not hooks.base_url:
+        raise Unavailable("The HTTP server is off, so nothing can be posted to a hook.")
+    source = IncomingSource(check_template(template or ""), note or "")
+    new, secret = await _store(caller, name, source, "takes posts")
+    return NewHook(new.name, (await caller.room()).name, secret, f"{hooks.base_url}/hooks/{secret}")
+
+
+async def _store(
+    caller: Caller, name: str, purpose: OutgoingTarget | IncomingSource, does: str
+) -> tuple[Hook, str]:
+    """Store a new hook, and say so in the room: all who are there are heard."""
+
+    def work(tx: Change) -> tuple[Hook, str]:
+        made = records.add_hook(tx, caller.room_id, caller.agent.id, name, purpose)
+        caller.append_notice(tx, f"made the hook {name}, which {does}")
+        return made
+
+    return await caller.change(work)
+
+
+@hook.verb("log", needs=Right.ENTER, tool=False, examples=("/hook log pager",))
+async def show_log(caller: Caller, name: HookName) -> HookLog:
+    """Show the last deliveries of a hook.
+
+    Args:
+        name: the hook.
+    """
+    found = await _find(caller, name)
+    query = partial(records.read_deliveries, hook_ids=[found.id], limit=MAX_KEPT_DELIVERIES)
+    return HookLog(found.name, tuple(await caller.world.store.read(query)))
+
+
+@hook.verb("test", needs=Right.BUILD, tool=False, examples=("/hook test pager",))
+async def test_hook(caller: Caller, name: HookName) -> HookTest:
+    """Post an event of the kind test to a hook's server.
+
+    Args:
+        name: the hook.
+    """
+    found = await _find(caller, name)
+    if found.target is None:
+        raise Invalid(f"{found.name} takes posts.", hint="Post to its address to test it.")
+    outcome = await services_of(caller).hooks.post_test(found)
+    return HookTest(found.name, outcome.status, outcome.error)
+
+
+@hook.verb("off", needs=Right.BUILD, tool=False, examples=("/hook off pager",))
+async def turn_off(caller: Caller, name: HookName) -> Confirmation:
+    """Turn a hook off, until it is turned on.
+
+    Args:
+        name: the hook.
+    """
+    return await _turn(caller, name, f"{caller.agent.name} turned it off")
+
+
+@hook.verb("on", needs=Right.BUILD, tool=False, examples=("/hook on pager",))
+async def turn_on(caller: Caller, name: HookName) -> Confirmation:
+    """Turn a hook on. It posts the events since it was turned off first.
+
+    Args:
+        name: the hook.
+    """
+    return await _turn(caller, name, None)
+
+
+async def _turn(caller: Caller, name: str, off_reason: str | None) -> Confirmation:
+    found = await _find(caller, name)
+    state = "on" if off_reason is None else "off"
+
+    def work(tx: Change) -> None:
+        records.set_off(tx, found.id, off_reason)
+        caller.append_notice(tx, f"turned the hook {found.name} {state}")
+
+    await caller.change(work)
+    if found.target is not None:
+        services_of(caller).hooks.refresh(found.id)
+    return Confirmation(f"The hook {found.name} is {state}.")
+
+
+@hook.verb("remove", needs=Right.BUILD, tool=False, examples=("/hook remove pager",))
+async def remove_hook(caller: Caller, name: HookName) -> Confirmation:
+    """Remove a hook: its key or address is good for nothing then.
+
+    Args:
+        name: the hook.
+    """
+    found = await _find(caller, name)
+
+    def work(tx: Change) -> None:
+        records.remove_hook(tx, found.id)
+        caller.append_notice(tx, f"removed the hook {found.name}")
+
+    await caller.change(work)
+    if found.target is not None:
+        services_of(caller).hooks.refresh(found.id)
+    return Confirmation(f"Removed the hook {found.name}.")
+
+
+async def _find(caller: Caller, name: str) -> Hook:
+    query = partial(records.find_hook, room_id=caller.room_id, name=name)
+    return await caller.world.store.read(query)

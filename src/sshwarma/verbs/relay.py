@@ -1,0 +1,49 @@
+"""The verb relay, with which a bridge speaks for people of another place."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sshwarma.common.limits import MAX_SPEAKER_CHARACTERS
+from sshwarma.verbs.arguments import Text, Word
+from sshwarma.verbs.registry import verb
+from sshwarma.verbs.say import SentMessage, speak
+from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import empty_error
+
+_UNFIT: Final = re.compile(r"[^\w.|-]+")
+"""Characters that would make the name of a speaker look like the frame of a line."""
+
+
+@verb(
+    "relay",
+    section="Talking",
+    needs=Right.TALK,
+    scope=TokenScope.ACT,
+    examples=("/relay alice hello from the other side",),
+)
+async def relay(caller: Caller, speaker: Word, text: Text) -> SentMessage:
+    """Say something for somebody who is elsewhere.
+
+    The room sees it as SPEAKER@YOU. You alone have said it, with your rights: this is for bridges
+    to other places of talk.
+
+    Args:
+        speaker: their name; what is no letter, digit or one of . | - becomes _.
+        text: the message.
+    """
+    return await speak(caller, text, clean_speaker(speaker))
+
+
+def clean_speaker(name: str) -> str:
+    """Return a name as rows show it, in at most MAX_SPEAKER_CHARACTERS.
+
+    Raises:
+        Invalid: if it is empty.
+    """
+    cleaned = _UNFIT.sub("_", name.strip())
+    if not cleaned.strip("_"):
+        raise empty_error("speaker")
+    return cleaned[:MAX_SPEAKER_CHARACTERS]

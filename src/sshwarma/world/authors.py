@@ -1,0 +1,11 @@
+"""What the metadata of a row says about who has written it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EXTERNAL_KEY: Final = "external"
+"""The key of a row's metadata that says that a program wrote it."""
+
+SPEAKER_KEY: Final = "speaker"
+"""The key of a row's metadata that holds for whom its author speaks."""
