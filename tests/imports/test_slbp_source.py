@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,9 @@ import pytest
 from sshwarma.imports import slbp_source
 from sshwarma.imports.plugins import find_plugins
 from sshwarma.imports.report import ImportReport
-from sshwarma.imports.source import read_slbp, recognise_source
+from sshwarma.imports.source import SourceKind, check_source, read_slbp, recognise_source
 from sshwarma.imports.sql_dump import SqlDump
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, NotFound
 from support.sources import hash_folder, make_slbp
 
 VALUES = (
@@ -220,3 +221,37 @@ def test_plugin_that_would_not_load_is_reported(
     for name, text in files.items():
         (tmp_path / "tools" / "p" / name).write_text(text)
     assert [plugin.problem for plugin in find_plugins(tmp_path)] == [problem]
+
+
+def test_unreadable_part_of_a_folder_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_slbp(tmp_path / "slbp", VALUES)
+    os.mkfifo(folder / "project_memory.csv")
+    bad = folder / "tools" / "bad"
+    bad.mkdir()
+    listed = Path.iterdir
+
+    def list_folder(place: Path) -> Iterator[Path]:
+        if place == bad:
+            raise PermissionError(13, "Permission denied")
+        return listed(place)
+
+    monkeypatch.setattr(Path, "iterdir", list_folder)
+    values, left_out = read(folder)
+    assert values == list(VALUES)
+    reasons = {str(one["reason"]): one["names"] for one in left_out}
+    assert reasons["it would not load: it cannot be read"] == ["bad"]
+    assert reasons["it is no file"] == ["project_memory.csv"]
+
+
+@pytest.mark.parametrize("kind", ["slop", "covalt", "slbp"])
+def test_source_of_a_given_kind_is_a_file_or_a_folder(tmp_path: Path, kind: SourceKind) -> None:
+    """A pipe would never end, and all of a folder such as /proc neither."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Invalid, match="neither a file nor a folder"):
+        check_source(tmp_path / "pipe", kind)
+    with pytest.raises(Invalid, match="is not a"):
+        check_source(tmp_path, kind)
+    with pytest.raises(NotFound):
+        check_source(tmp_path / "none", kind)

@@ -16,11 +16,12 @@ from sshwarma.imports.source import read_slbp, read_slop
 from sshwarma.imports.taking import choose_person, take_step, try_step
 from sshwarma.imports.taking_rooms import make_name
 from sshwarma.world import access, rows, things, turns, usage
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, Forbidden, NotFound
 from sshwarma.world.store import Change
 from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
-from support.people import Someone, arrive, do, everything
+from support.people import Someone, arrive, do, everything, refused
+from support.services import services_in
 from support.sources import SLOP_SCHEMA, add_messages, make_slbp, make_slop
 
 
@@ -304,6 +305,24 @@ async def test_values_of_projects_are_stored_and_never_replaced(
     reasons = {one["reason"] for one in report.as_json()["left_out"]}
     assert "the key has another value here, which stays" in reasons
     assert (await do(alice, "/mem project get plan --project /srv/a")).value == "roof"
+
+
+async def test_import_makes_nobody_the_owner_of_the_project_of_a_room(
+    world: World, alice: Someone, bob: Someone, tmp_path: Path
+) -> None:
+    services_in(world).projects.is_pinned = False
+    await do(alice, "/create vault")
+    await do(alice, f"/state directory {tmp_path}/room")
+    folder = make_slbp(tmp_path, [(f"{tmp_path}/room", "k", "v"), (f"{tmp_path}/bobs", "k", "v")])
+    for person in ("bob", "alice"):
+        report = await store(world, read_slbp(folder, ImportReport()), model="", person=person)
+        assert news(report)["values"] == 1
+    members = await do(alice, f"/mem project members --project {tmp_path}/room")
+    assert not members.members
+    assert isinstance(
+        await refused(bob, f"/mem project get k --project {tmp_path}/room"), Forbidden
+    )
+    assert (await do(bob, f"/mem project get k --project {tmp_path}/bobs")).value == "v"
 
 
 async def test_names_of_others_are_refused(world: World, alice: Someone, bob: Someone) -> None:

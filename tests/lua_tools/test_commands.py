@@ -131,8 +131,7 @@ async def test_command_of_another_agent_has_only_the_rights_of_tools(
     await command(alice, "trap", "/alias look2 = /quit")
     refusal = await refused(bob, "/trap")
     assert isinstance(refusal, Forbidden)
-    hint = "It stands for '/alias look2 = /quit'. An alias of your own can do that."
-    assert refusal.hint_for(PERSON) == hint
+    assert refusal.hint_for(PERSON) == "It stands for '/alias look2 = /quit'."
     for line in ("/room builder bob", "/gc purge --yes", "/tool new x = return 1", "/ban bob",
                  "/quit", "/tell"):  # fmt: skip
         await command(alice, "trap", line)
@@ -149,9 +148,59 @@ async def test_command_in_the_own_bag_has_the_rights_of_tools(bob: Someone, den:
     assert isinstance(await refused(bob, "/dark"), Forbidden)
     for line in ("/shell echo x > f", "/toolset disable kit", "/toolset import --encoded = UEs="):
         await command(bob, "dark", line, where="me")
-        assert isinstance(await refused(bob, "/dark"), Forbidden), line
+        assert isinstance(await refused(bob, "/dark"), (Forbidden, NotFound)), line
     await do(bob, "/alias night = /set theme dark")
     assert (await do(bob, "/night")).text == "theme is dark."
+
+
+async def test_command_never_has_the_rights_of_an_administrator(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    """A member plants it in a room of its own, and who owns the server types it."""
+    await do(bob, "/create trap")
+    await do(bob, "/namespace new kit Tools")
+    await do(alice, "/equip me sshwarma:namespace_set")
+    await do(alice, "/join trap")
+    for name, text in (
+        ("guests", "/namespace set workspace equip_role guest"),
+        ("lua", 'return host.call("sshwarma:namespace_set",'
+                ' {name = "workspace", field = "equip_role", value = "guest"}).content'),
+    ):  # fmt: skip
+        await command(bob, name, text)
+        with pytest.raises(WorldError, match="custom commands never have the admin right"):
+            await do(alice, f"/{name}")
+    await command(bob, "all", "/equip defaults sshwarma:put")
+    assert "never have the admin right" in (await refused(alice, "/all")).message
+    assert (await do(alice, "/namespace set workspace equip_role guest")).text
+
+
+async def test_command_needs_the_tools_that_change_something(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await do(alice, "/room builder bob")
+    await command(bob, "store", "/put {1} = x", where="me")
+    assert "sshwarma:put is not equipped here" in (await refused(bob, "/store one")).message
+    await do(bob, "/equip me sshwarma:put")
+    assert (await do(bob, "/store one")).name == "one"
+    await do(alice, "/tool set sshwarma:put approval on")
+    assert "it needs an approval" in (await refused(bob, "/store two")).message
+    await do(alice, "/tool set sshwarma:put approval off")
+    await do(alice, "/tool disable sshwarma:put")
+    assert "sshwarma:put is unavailable: disabled" in (await refused(bob, "/store two")).message
+    assert (await do(bob, "/put two = x")).name == "two", "who types it needs no tool"
+    await command(bob, "wave", "/me waves", where="me")
+    assert (await do(bob, "/wave")).text == "waves"
+
+
+async def test_audit_of_a_command_says_what_it_ran(
+    world: World, alice: Someone, bob: Someone, den: str
+) -> None:
+    await do(alice, "/equip room sshwarma:describe")
+    await command(bob, "paint", "/describe {args}", where="me")
+    await do(alice, f"/room builder {bob.caller.agent.name}")
+    await do(bob, "/paint red walls")
+    requests = [row.request for row in (await do(alice, "/audit")).rows]
+    assert "/paint red walls (runs /describe red walls)" in requests
 
 
 async def test_command_works_only_where_it_is_equipped(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from sshwarma.world import things
 from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.projects import ProjectPaths
 from support.mcp_server import Served
@@ -94,6 +95,63 @@ async def test_claim_is_refused_if_a_room_uses_the_directory_by_then(
         await served.do("bob", f"/mem project set k --project {tmp_path}/secret = x", "lobby")
 
 
+async def test_project_of_a_room_is_where_its_directory_led(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    """Nobody takes it over by what a link points to afterwards."""
+    services_in(served.world).projects.is_pinned = False
+    await served.newcomer("bob")
+    await served.agent("olga", "owner")
+    await served.do("olga", "/create vault", "lobby")
+    for name in ("first", "other"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "first")
+    await served.do("olga", f"/state directory {link}", "vault")
+    link.unlink()
+    link.symlink_to(tmp_path / "other")
+    await served.do("bob", f"/mem project set k --project {tmp_path}/other = bobs", "lobby")
+    await served.do("olga", "/mem project set k = hers", "vault")
+    for name, value in (("first", "hers"), ("other", "bobs")):
+        shown = await served.do("olga", f"/mem project get k --project {tmp_path}/{name}", "lobby")
+        assert shown.value == value
+    with pytest.raises(Forbidden, match="a member of the project"):
+        await served.do("bob", f"/mem project get k --project {tmp_path}/first", "lobby")
+    told = await served.do("olga", f"/state directory {link}", "vault")
+    assert "Its project is that of bob, who may change" in told.text
+    with pytest.raises(Invalid, match="path: /proc/self is no directory for a project"):
+        await served.do("olga", "/state directory /proc/self", "vault")
+
+
+async def test_path_with_too_many_links_is_refused(
+    served: Served, token: str, tmp_path: Path
+) -> None:
+    services_in(served.world).projects.is_pinned = False
+    await served.agent("olga", "owner")
+    (tmp_path / "0").mkdir()
+    for number in range(1, 1_501):
+        (tmp_path / str(number)).symlink_to(tmp_path / str(number - 1))
+    for line in ("/state directory {}", "/mem project get k --project {}"):
+        with pytest.raises(Invalid, match="cannot be followed"):
+            await served.do("olga", line.format(tmp_path / "1500"), "home")
+
+
+async def test_projects_of_rooms_of_earlier_versions_are_found_at_the_start(
+    served: Served, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    room = await served.world.find_room("home")
+    await served.world.change(
+        lambda tx: things.set_metadata(tx, room.id, directory=f"{tmp_path}/link")
+    )
+    monkeypatch.chdir(tmp_path)
+    projects = await ProjectPaths.open(served.world, is_pinned=False)
+    assert (await projects.find(room.id)).path == f"{tmp_path}/real"
+    assert (await projects.find("lobby")).path == str(tmp_path)
+    assert await projects.is_used_by_rooms(f"{tmp_path}/real")
+
+
 async def test_who_leaves_a_project_reads_who_remains(
     served: Served, token: str, tmp_path: Path
 ) -> None:
@@ -140,7 +198,7 @@ async def test_command_of_another_has_the_project_of_the_room_alone(
         await served.do("ann", "/d", "den")
     await served.do("ann", f"/put me:command:e = /mem project member bob owner {at}", "den")
     await served.do("ann", "/equip me command:e", "den")
-    with pytest.raises(Forbidden, match="commands do what tools can do"):
+    with pytest.raises(Forbidden, match="it is not a tool"):
         await served.do("ann", "/e", "den")
 
 

@@ -72,6 +72,7 @@ async def import_begin(world: World, /, line: str, person: str) -> Json:
 async def import_step(
     world: World,
     settings: Settings | None,
+    server: InstallingServer | None,
     /,
     step: dict[str, Any],
     person: str,
@@ -84,8 +85,9 @@ async def import_step(
     paths = await asyncio.to_thread(_find_projects, parsed)
     work = take_step if apply else try_step
     report = await work(
-        world, parsed, person=person, model=model, thing_bytes=limits.thing_bytes, paths=paths
-    )
+        world, parsed, person=person, model=model, thing_bytes=limits.thing_bytes, paths=paths,
+        start_project="" if server is None else server.services.projects.start_project,
+    )  # fmt: skip
     return report.as_json()
 
 
@@ -96,15 +98,17 @@ def _find_projects(step: Step) -> dict[str, str]:
     """
     given = {item.project for item in step.items} if step.kind == "values" else set()
     found = {path: _find_canonical(path) for path in given if check_project_path(path)}
-    return {path: canonical for path, canonical in found.items() if is_place(canonical)}
+    return {
+        path: canonical for path, canonical in found.items() if canonical and is_place(canonical)
+    }
 
 
 def _find_canonical(path: str) -> str:
-    """Return the canonical path of a directory; one of no project if that fails."""
+    """Return the canonical path of a directory; "" if it has none."""
     try:
         return os.path.realpath(path)
-    except OSError:
-        return "/proc"
+    except (OSError, RecursionError):
+        return ""
 
 
 @register_operation

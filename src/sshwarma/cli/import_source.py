@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sshwarma.imports.covalt_source import CovaltBundle
     from sshwarma.imports.items import Step
     from sshwarma.imports.report import ImportReport
+    from sshwarma.imports.source import SourceKind
     from sshwarma.settings import Settings
 
 DEFAULT_MODEL: Final = "slop"
@@ -52,7 +53,7 @@ KINDS: Final = ("slop", "covalt", "slbp")
 def import_source(
     invocation: Invocation,
     source: Path,
-    kind: str | None,
+    kind: SourceKind | None,
     is_applied: bool,
     person: str | None,
     model: str,
@@ -65,11 +66,14 @@ def import_source(
     """
     import asyncio
 
-    from sshwarma.imports.source import recognise_source
+    from sshwarma.imports.source import check_source, recognise_source
 
     exit_on_signals()
     settings = invocation.world_settings()
-    kind = kind or recognise_source(source)
+    if kind is None:
+        kind = recognise_source(source)
+    else:
+        check_source(source, kind)
     job = _ImportJob(settings, source, kind, person, model if kind == "slop" else "")
     result = asyncio.run(job.run(is_applied=is_applied))
     if is_applied:

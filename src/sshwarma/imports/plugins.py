@@ -26,11 +26,19 @@ def find_plugins(folder: Path) -> Iterator[SourcePlugin]:
     top = folder / PLUGINS_FOLDER
     if top.is_symlink() or not top.is_dir():
         return
-    for place in sorted(top.iterdir())[:MAX_PLUGINS]:
-        if place.is_symlink():
-            yield SourcePlugin(place.name, "", (), "it is a link")
-        elif place.is_dir() and (place / "__init__.py").exists():
-            yield _look_at(place)
+    try:
+        places = sorted(top.iterdir())[:MAX_PLUGINS]
+    except OSError:
+        yield SourcePlugin(PLUGINS_FOLDER, "", (), "the folder cannot be read")
+        return
+    for place in places:
+        try:
+            if place.is_symlink():
+                yield SourcePlugin(place.name, "", (), "it is a link")
+            elif place.is_dir() and any(file.name == "__init__.py" for file in place.iterdir()):
+                yield _look_at(place)
+        except OSError:
+            yield SourcePlugin(place.name, "", (), "it cannot be read")
 
 
 def _look_at(place: Path) -> SourcePlugin:
@@ -59,11 +67,11 @@ def _look_at(place: Path) -> SourcePlugin:
 
 def _parse(file: Path) -> ast.Module | str:
     """Return the syntax of a file, or why it cannot be had."""
-    if file.is_symlink() or not file.is_file():
-        return "is no file"
-    if file.stat().st_size > MAX_PLUGIN_FILE_BYTES:
-        return f"has over {MAX_PLUGIN_FILE_BYTES} bytes"
     try:
+        if file.is_symlink() or not file.is_file():
+            return "is no file"
+        if file.stat().st_size > MAX_PLUGIN_FILE_BYTES:
+            return f"has over {MAX_PLUGIN_FILE_BYTES} bytes"
         return ast.parse(file.read_bytes())
     except OSError:
         return "cannot be read"

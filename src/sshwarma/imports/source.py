@@ -35,6 +35,25 @@ _EXPECTED: Final = (
 )
 
 
+def check_source(source: Path, kind: SourceKind) -> None:
+    """Raise unless a source can be of a kind: a device or a pipe would never end.
+
+    Raises:
+        NotFound: if it does not exist.
+        Invalid: if it is no file, or a folder that is not of that kind.
+    """
+    _check_exists(source)
+    if source.is_dir() and (kind == "slop" or _recognise_folder(source) != kind):
+        raise Invalid(f"{source} is not {KIND_NAMES[kind]}.", hint=_EXPECTED)
+
+
+def _check_exists(source: Path) -> None:
+    if not os.path.lexists(source):
+        raise NotFound(f"{source} does not exist.")
+    if not source.is_dir() and not source.is_file():
+        raise Invalid(f"{source} is neither a file nor a folder.", hint=_EXPECTED)
+
+
 def recognise_source(source: Path) -> SourceKind:
     """Return the kind of a source, by its content.
 
@@ -43,8 +62,7 @@ def recognise_source(source: Path) -> SourceKind:
         Invalid: if it cannot be imported.
         OSError: if it cannot be read.
     """
-    if not os.path.lexists(source):
-        raise NotFound(f"{source} does not exist.")
+    _check_exists(source)
     kind = _recognise_folder(source) if source.is_dir() else _recognise_file(source)
     if kind is None:
         raise Invalid(f"{source} is nothing that can be imported.", hint=_EXPECTED)
@@ -59,8 +77,6 @@ def _recognise_folder(folder: Path) -> SourceKind | None:
 
 
 def _recognise_file(file: Path) -> SourceKind | None:
-    if not file.is_file():
-        raise Invalid(f"{file} is neither a file nor a folder.", hint=_EXPECTED)
     if is_sqlite(file):
         with open_sqlite(file) as source:
             tables = source.tables
@@ -103,10 +119,17 @@ def read_slbp(source: Path, report: ImportReport) -> Iterator[Step]:
                 report.leave_out("files", name, "it is a link: name the file itself")
             elif file.is_file():
                 files.append(file)
+            elif file.exists():
+                report.leave_out("files", name, "it is no file")
         for plugin in find_plugins(source):
             report.leave_out("plugins", plugin.name, _describe_plugin(plugin))
     for file in files:
-        yield from MemoryReader(file, report).read_steps()
+        try:
+            yield from MemoryReader(file, report).read_steps()
+        except PermissionError:
+            if file is source:
+                raise
+            report.leave_out("files", file.name, "it cannot be read")
 
 
 def _describe_plugin(plugin: SourcePlugin) -> str:

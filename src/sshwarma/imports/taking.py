@@ -12,7 +12,7 @@ from typing import Any, Final
 from sshwarma.imports import taking_rooms, taking_rows, taking_texts
 from sshwarma.imports.items import Step
 from sshwarma.imports.report import ImportReport
-from sshwarma.imports.taking_rooms import ImportRun
+from sshwarma.imports.taking_rooms import ImportRun, SourceProjects
 from sshwarma.world import agents
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, NotFound, unknown_name_error
@@ -25,8 +25,9 @@ class _TakenBack(Exception):
 
 
 async def take_step(
-    world: World, step: Step, *, person: str, model: str, thing_bytes: int, paths: Mapping[str, str]
-) -> ImportReport:
+    world: World, step: Step, *, person: str, model: str, thing_bytes: int,
+    paths: Mapping[str, str], start_project: str = "",
+) -> ImportReport:  # fmt: skip
     """Store a step; return what was new.
 
     Args:
@@ -36,20 +37,24 @@ async def take_step(
         model: name of the model that has answered; it is made if it is missing.
         thing_bytes: bytes that a value may have.
         paths: canonical paths of the projects of its values, by their paths in the source.
+        start_project: the project of the directory in which the server was started; "" without one.
     """
+    projects = SourceProjects(paths, start_project)
     return await world.change(
-        lambda tx: _take(tx, step, person, model, thing_bytes=thing_bytes, paths=paths)
+        lambda tx: _take(tx, step, person, model, thing_bytes=thing_bytes, projects=projects)
     )
 
 
 async def try_step(
-    world: World, step: Step, *, person: str, model: str, thing_bytes: int, paths: Mapping[str, str]
-) -> ImportReport:
+    world: World, step: Step, *, person: str, model: str, thing_bytes: int,
+    paths: Mapping[str, str], start_project: str = "",
+) -> ImportReport:  # fmt: skip
     """Return what `take_step` would do; the world stays as it is."""
     reports: list[ImportReport] = []
+    projects = SourceProjects(paths, start_project)
 
     def work(tx: Change) -> None:
-        reports.append(_take(tx, step, person, model, thing_bytes=thing_bytes, paths=paths))
+        reports.append(_take(tx, step, person, model, thing_bytes=thing_bytes, projects=projects))
         raise _TakenBack
 
     try:
@@ -60,10 +65,10 @@ async def try_step(
 
 
 def _take(
-    tx: Change, step: Step, person: str, model: str, *, thing_bytes: int, paths: Mapping[str, str]
+    tx: Change, step: Step, person: str, model: str, *, thing_bytes: int, projects: SourceProjects
 ) -> ImportReport:
     run = ImportRun(
-        tx, find_person(tx, person), _get_or_create_model(tx, model), thing_bytes, paths
+        tx, find_person(tx, person), _get_or_create_model(tx, model), thing_bytes, projects
     )
     for room in step.rooms:
         taking_rooms.get_or_create_room(run, room)

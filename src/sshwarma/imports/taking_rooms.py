@@ -29,6 +29,19 @@ MAX_NAMES_TRIED: Final = 10_000
 _NOT_IN_NAMES: Final = re.compile(r"[^a-z0-9_-]+")
 
 
+@dataclass(frozen=True, slots=True)
+class SourceProjects:
+    """The projects of a source.
+
+    Attributes:
+        paths: canonical paths, by the paths in the source.
+        start: that of the directory in which the server was started; "" without a server.
+    """
+
+    paths: Mapping[str, str]
+    start: str = ""
+
+
 @dataclass
 class ImportRun:
     """One step while it is stored: the change, for whom it is, and what it finds."""
@@ -37,7 +50,7 @@ class ImportRun:
     person: Agent
     model: Agent
     thing_bytes: int
-    paths: Mapping[str, str]
+    projects: SourceProjects
     report: ImportReport = field(default_factory=ImportReport)
     rooms: dict[str, Thing] = field(default_factory=dict)
     known: dict[str, list[tuple[str, str]]] | None = None

@@ -48,7 +48,7 @@ def take_skill(run: ImportRun, item: SkillItem) -> None:
 def take_value(run: ImportRun, item: ValueItem) -> None:
     """Store a value of a project, unless the key has one."""
     name = f"{item.key} of {item.project}"
-    path = run.paths.get(item.project, "")
+    path = run.projects.paths.get(item.project, "")
     if not path:
         reason = "the path of the project does not begin with /, or is no path of this machine"
         run.report.leave_out("values", name, reason)
@@ -72,8 +72,14 @@ def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
         reason = f"{run.person.name} is no member of the project, whose owner can add them"
         run.report.leave_out("values", name, reason)
         return
+    is_of_room = path == run.projects.start or projects.is_project_of_room(run.tx.conn, path)
+    if known_project is None and is_of_room and not _may_change(run, ""):
+        run.report.leave_out("values", name, "a room uses the project, and admins alone may change")
+        return
+    # As in the world: who stores something first owns the project, unless it is that of a room.
+    owner_id = None if is_of_room else run.person.id
     project = known_project or projects.create_project(
-        run.tx, path, owner_id=run.person.id, created_by=run.person.id
+        run.tx, path, owner_id=owner_id, created_by=run.person.id
     )
     value = memory.find_value(run.tx.conn, project.id, item.key)
     if value is None:
@@ -91,6 +97,7 @@ def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
 
 
 def _may_change(run: ImportRun, project_id: str) -> bool:
+    """Return whether the person may change a project; "" for one that has no members."""
     members = read_members(run.tx.conn, project_id)
     rights = compute_rights(run.person, "private", members.get(run.person.id), run.tx.now)
     return Right.TALK in rights

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
@@ -215,6 +216,11 @@ class Tools:
                 return CheckedCall(name, {}, error)
             is_private = is_private_call(tool, arguments, is_refused=True)
             return CheckedCall(tool.label, arguments, error, is_private)
+
+    async def is_switched_off(self, caller: Caller, tool: Thing) -> bool:
+        """Return whether a tool, or what holds it, is disabled for the caller."""
+        query = partial(find_switch, tool=tool, room_id=caller.room_id, agent_id=caller.agent.id)
+        return await self._world.store.read(query) is not None
 
     async def find_known(self, caller: Caller, name: str) -> Thing | None:
         """Return a tool by any of its names, equipped or not, if the caller may know it."""

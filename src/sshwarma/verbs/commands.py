@@ -22,9 +22,11 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError, too_long_error
 from sshwarma.world.names import COMMAND_PREFIX
+from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.things import Thing
 
 MAX_COMMAND_SUMMARY_CHARACTERS: Final = 80
@@ -155,18 +157,27 @@ async def run_script(caller: Caller, command: CustomCommand, text: str) -> Scrip
     return ScriptOutput(command.name, result.text, result.structured, result.printed_lines)
 
 
-def check_command_verb(command: CustomCommand, verb: Verb, line: str) -> None:
+async def check_command_verb(caller: Caller, command: CustomCommand, verb: Verb, line: str) -> None:
     """Raise unless a command may run a verb for its caller.
 
-    Only verbs that are tools and need no approval, also if it is in the caller's own bag: a script
-    of another can have put it there in the caller's name.
+    Only what its caller could call as a tool here, without a question, also if it is in the
+    caller's own bag: a script of another can have put it there in the caller's name. What only
+    looks, talks or moves need not be equipped.
 
     Raises:
         Forbidden: with the line, which may be somebody else's.
+        NotFound, Unavailable: if the tool is not equipped here, or cannot be used.
     """
-    if (verb.tool is not None and not verb.needs_approval) or verb.name == "run":
-        return
-    raise Forbidden(
-        f"/{command.name} may not run /{verb.name} for you: commands do what tools can do.",
-        hint=f"It stands for {shorten_text(line)!r}. An alias of your own can do that.",
-    )
+    if verb.name == "run":
+        return  # it calls a tool, which is checked as every call
+    tools, spec = services_of(caller).tools, verb.tool_spec
+    name = None if spec is None else f"{spec.namespace}:{spec.name}"
+    tool = None if name is None else await tools.find_known(caller, name)
+    if name is None or tool is None or tool.metadata.get(CONFIRM_KEY):
+        needs = "needs an approval" if tool is not None else "is not a tool"
+        raise Forbidden(
+            f"/{command.name} may not run /{verb.name} for you: it {needs}.",
+            hint=f"It stands for {shorten_text(line)!r}.",
+        )
+    if verb.change_scope is TokenScope.BUILD or await tools.is_switched_off(caller, tool):
+        await tools.find(caller, name)

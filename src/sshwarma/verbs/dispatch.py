@@ -61,8 +61,9 @@ async def _run_command(
         return await invoke(command_caller, "say", {"text": expanded.removeprefix("/")}, line)
     try:
         verb, start = split_verb(expanded)
-        commands.check_command_verb(command, verb, expanded)
-        return await _run_verb(command_caller, *parse_call(verb, expanded, start), line)
+        await commands.check_command_verb(command_caller, command, verb, expanded)
+        given_line = f"{line} (runs {expanded})"  # for the audit: the command can be changed
+        return await _run_verb(command_caller, *parse_call(verb, expanded, start), given_line)
     except WorldError as error:
         error.span = None  # it points into a line that nobody typed
         raise

@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 from sshwarma.services import services_of
 from sshwarma.verbs.mem_access import check_member, check_membership
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.views import format_count
 from sshwarma.world import memory, projects
 from sshwarma.world.access import Right, read_members
@@ -177,7 +176,7 @@ async def find_memory(
     path = await services_of(caller).projects.find(caller.room_id, project)
     if path.is_default:
         return Memory(path, caller.room_id)
-    if is_of_script(caller):
+    if caller.is_of_script:
         # Its author may be somebody else, who is no member and reads what it does with the value.
         raise Forbidden(
             "A script uses the project of the room alone.",

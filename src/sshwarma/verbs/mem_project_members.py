@@ -12,7 +12,6 @@ from sshwarma.verbs.arguments import AgentName
 from sshwarma.verbs.mem import Memory, find_memory, mem, read_memory
 from sshwarma.verbs.mem_keys import ProjectName
 from sshwarma.verbs.rights import DataRight
-from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import memory, projects
 from sshwarma.world.access import (
@@ -91,7 +90,7 @@ async def find_readable_projects(caller: Caller) -> list[tuple[Thing, str]]:
     What a tool returns is shown in the room: it reads only the project of the room. So does a
     script, whose author may be no member.
     """
-    has_only_own = caller.is_shown_in_room or is_of_script(caller)
+    has_only_own = caller.is_shown_in_room or caller.is_of_script
     of_room = (await find_memory(caller)).project
     path, now = of_room.path if of_room else "", now_ms()
 

@@ -23,6 +23,7 @@ from sshwarma.world import namespace_fields, namespaces, things
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
+from sshwarma.world.projects import list_owners
 from sshwarma.world.room_states import DIRECTORY_KEY, RoomStateWatcher
 from sshwarma.world.store import Change
 
@@ -125,6 +126,9 @@ async def remove_state(caller: Caller, name: HeldState) -> Confirmation:
 async def set_directory(caller: Caller, path: Word | None = None) -> Confirmation:
     """Show or set the directory of this room on the server.
 
+    The project whose memory the room uses is that to which the path leads now, also if a link of
+    it changes later.
+
     Args:
         path: an absolute path on the server; - for no directory.
     """
@@ -142,10 +146,16 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
             f"{shorten_name(path)!a} is not an absolute path.",
             hint="Use a path such as /srv/project.",
         )
-    directory = None if path == "-" else path
+    directory, project = None if path == "-" else path, None
     if directory is not None:
-        await services_of(caller).projects.prepare_directory(directory)
-    await caller.change(lambda tx: things.set_metadata(tx, room.id, directory=directory))
+        project = await services_of(caller).projects.resolve_directory(directory)
+
+    def work(tx: Change) -> list[str]:
+        """Store them, and return the owners of the project."""
+        things.set_metadata(tx, room.id, directory=directory, project_path=project)
+        return [] if project is None else list_owners(tx.conn, project)
+
+    owner_ids = await caller.change(work)
     await RoomStateWatcher(caller.world).check_once()
     if directory is None:
         return Confirmation(f"{room.name} has no directory now.")
@@ -153,7 +163,7 @@ async def set_directory(caller: Caller, path: Word | None = None) -> Confirmatio
     summary = (
         f"Detected: {', '.join(detected)}." if detected else "It does not exist on the server."
     )
-    if owner_ids := await services_of(caller).projects.list_owners(directory):
+    if owner_ids:
         owners = ", ".join(sorted(map(caller.world.agents.name_of, owner_ids)))
         summary += f" Its project is that of {owners}, who may change what the room stores there."
     return Confirmation(f"The directory of {room.name} is now {directory}. {summary}")

@@ -26,7 +26,6 @@ from sshwarma.toolsets.stored_keys import (
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, TextAfterEquals
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.registry import group
-from sshwarma.verbs.scripted import is_of_script
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.verbs.toolset_exported import ToolsetData, ToolsetVariable, describe_variables
 from sshwarma.verbs.toolset_installed import ToolsetInstalled, describe_import
@@ -341,7 +340,7 @@ def _check_direct(caller: Caller) -> None:
     Raises:
         Forbidden: if one calls.
     """
-    if is_of_script(caller):
+    if caller.is_of_script:
         raise Forbidden("Toolsets are changed by people and agents themselves, and by no tool.")
 
 

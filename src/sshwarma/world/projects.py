@@ -26,7 +26,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world import access, things
 from sshwarma.world.errors import Invalid, TimedOut, empty_error, too_long_error
-from sshwarma.world.room_states import read_directories
+from sshwarma.world.room_states import read_directories, read_project_paths
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
@@ -83,8 +83,14 @@ class ProjectPaths:
             TimedOut: if the file system does not answer.
         """
         paths = cls(world, Path.cwd(), is_pinned=is_pinned)
+        await paths._store_missing()
         await paths._warn_of_owners()
         return paths
+
+    @property
+    def start_project(self) -> str:
+        """The path of the project of the directory in which the server was started."""
+        return self._start_path
 
     @property
     def pinned_project(self) -> str | None:
@@ -106,7 +112,7 @@ class ProjectPaths:
             TimedOut: if the file system does not answer.
         """
         directory = await self.find_directory(room_id)
-        of_room = self.pinned_project or await self._make_canonical(directory)
+        of_room = self.pinned_project or await self._find_of_room(room_id)
         if project is None:
             return ProjectPath(of_room, "", True)
         if not project.strip():
@@ -121,52 +127,58 @@ class ProjectPaths:
         _check_place(path, project)
         return ProjectPath(path, project, path == of_room, path != _remove_dots(typed))
 
+    async def _find_of_room(self, room_id: str) -> str:
+        paths = await self._world.memoized("projects of rooms", read_project_paths)
+        return paths.get(room_id) or self._start_path
+
     async def is_used_by_rooms(self, path: str) -> bool:
         """Return whether some room uses the project of a canonical path as its own.
 
         Or would use it, if all rooms did not use that of the start.
         """
-        used = await self._world.store.read(self._read_used)
-        return path in {await self._make_canonical(directory) for directory in used}
+        return await self._world.store.read(lambda conn: self.is_used_in(conn, path))
 
     def is_used_in(self, conn: Connection, path: str) -> bool:
-        """Return the same in a change, where no file system is asked for new links."""
-        used = self._read_used(conn)
-        return path in {self._canonical.get(one) or os.path.normpath(one) for one in used}
+        """Return the same within a change."""
+        return path == self._start_path or is_project_of_room(conn, path)
 
-    def _read_used(self, conn: Connection) -> set[str]:
-        directories = read_directories(conn, with_deleted=True)
-        return {self.start_directory, *directories.values()}
-
-    async def prepare_directory(self, directory: str) -> None:
-        """Find where the links of a directory lead, before it is stored for a room.
-
-        `is_used_in` then knows it from that moment on.
+    async def resolve_directory(self, directory: str) -> str:
+        """Return the path of the project of a directory, as its links lead now.
 
         Raises:
+            Invalid: if it cannot be that of a project.
             TimedOut: if the file system does not answer.
         """
         self._canonical.pop(directory, None)
-        await self._make_canonical(directory)
-
-    async def list_owners(self, directory: str) -> list[str]:
-        """Return the ids of the owners of the project of a directory.
-
-        Raises:
-            TimedOut: if the file system does not answer.
-        """
         path = await self._make_canonical(directory)
+        _check_place(path, directory, "path")
+        return path
 
-        def read(conn: Connection) -> list[str]:
-            project = find_project(conn, path)
-            members = {} if project is None else access.read_members(conn, project.id)
-            return [member.agent_id for member in members.values() if member.role == "owner"]
+    async def _store_missing(self) -> None:
+        """Store the projects of rooms whose directories were set by an earlier version."""
 
-        return await self._world.store.read(read)
+        def read(conn: Connection) -> dict[str, str]:
+            known = read_project_paths(conn, with_deleted=True)
+            directories = read_directories(conn, with_deleted=True)
+            return {id: path for id, path in directories.items() if id not in known}
+
+        found: dict[str, str] = {}
+        for room_id, directory in (await self._world.store.read(read)).items():
+            try:
+                found[room_id] = await self._make_canonical(directory)
+            except (Invalid, TimedOut):
+                found[room_id] = _remove_dots(directory)
+
+        def store(tx: Change) -> None:
+            for room_id, path in found.items():
+                things.set_metadata(tx, room_id, project_path=path)
+
+        if found:
+            await self._world.change(store)
 
     async def _warn_of_owners(self) -> None:
         """Log who owns the project of the start: they use it from everywhere."""
-        owner_ids = await self.list_owners(self.start_directory)
+        owner_ids = await self._world.store.read(lambda conn: list_owners(conn, self._start_path))
         if owner_ids:
             owners = sorted(map(self._world.agents.name_of, owner_ids))
             log.warning(
@@ -190,8 +202,8 @@ class ProjectPaths:
                     known = await asyncio.to_thread(os.path.realpath, path)
             except TimeoutError:
                 raise TimedOut("The directory of the project does not answer.") from None
-            except OSError:  # a link that the server may not read
-                raise Invalid("project: its path cannot be read.") from None
+            except (OSError, RecursionError):  # a link that the server may not read, or too many
+                raise Invalid(f"The links of {shorten_name(path)} cannot be followed.") from None
             self._canonical[path] = known
         return known
 
@@ -218,14 +230,26 @@ def is_place(path: str) -> bool:
     return True
 
 
-def _check_place(path: str, given: str) -> None:
+def _check_place(path: str, given: str, argument: str = "project") -> None:
     """Raise Invalid for a path among the files that the kernel makes.
 
     Their links would say what the server has open.
     """
     top, *others = path.split("/")[1:]
     if top in ("proc", "sys") or (top == "dev" and others[:1] != ["shm"]):
-        raise Invalid(f"project: {shorten_name(given)} is no directory for a project.")
+        raise Invalid(f"{argument}: {shorten_name(given)} is no directory for a project.")
+
+
+def is_project_of_room(conn: Connection, path: str) -> bool:
+    """Return whether a canonical path is that of the project of some room."""
+    return path in read_project_paths(conn, with_deleted=True).values()
+
+
+def list_owners(conn: Connection, path: str) -> list[str]:
+    """Return the ids of the owners of the project of a canonical path."""
+    project = find_project(conn, path)
+    members = {} if project is None else access.read_members(conn, project.id)
+    return [member.agent_id for member in members.values() if member.role == "owner"]
 
 
 def find_project(conn: Connection, path: str) -> Thing | None:

@@ -23,6 +23,11 @@ CHECK_INTERVAL_SECONDS: Final = 2.0
 DIRECTORY_KEY: Final = "directory"
 """The key of a room's metadata that holds the path."""
 
+PROJECT_KEY: Final = "project_path"
+"""The key of a room's metadata that holds where that path led when it was set.
+
+Links of it may lead elsewhere later: whose project that is, nobody has looked at."""
+
 
 def detect_states(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
     """Return the states that directories decide, by the id of their room."""
@@ -62,6 +67,20 @@ def read_directories(conn: Connection, *, with_deleted: bool = False) -> dict[st
     On request also those of deleted rooms, which may be restored.
     """
     path = extract_field(things.c.metadata, DIRECTORY_KEY)
+    query = select(things.c.id, path.label("path")).where(
+        things.c.kind == "room", path.is_not(None)
+    )
+    if not with_deleted:
+        query = query.where(things.c.deleted_at.is_(None))
+    return {row.id: row.path for row in conn.execute(query)}
+
+
+def read_project_paths(conn: Connection, *, with_deleted: bool = False) -> dict[str, str]:
+    """Return the paths of the projects of rooms that have a directory, by room id.
+
+    On request also those of deleted rooms, which may be restored.
+    """
+    path = extract_field(things.c.metadata, PROJECT_KEY)
     query = select(things.c.id, path.label("path")).where(
         things.c.kind == "room", path.is_not(None)
     )
