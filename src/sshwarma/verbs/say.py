@@ -1,4 +1,4 @@
-"""The verbs say, me, tell and reply."""
+"""The verbs say and me."""
 
 from __future__ import annotations
 
@@ -16,20 +16,17 @@ from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.arguments import AgentName, Text
+from sshwarma.verbs.arguments import OnceKey, Text
 from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.verb_synonyms import find_slash_line
 from sshwarma.verbs.views import view_for_reader
-from sshwarma.world import mentions, private_messages, rows, turns
-from sshwarma.world.access import Right, TokenScope
+from sshwarma.world import mentions, rows, turns
+from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.authors import EXTERNAL_KEY, SPEAKER_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import (
-    Conflict,
-    Invalid,
-    NotFound,
     Unavailable,
     empty_error,
     too_long_error,
@@ -37,6 +34,7 @@ from sshwarma.world.errors import (
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import SCRIPTED_KEY, Question
 from sshwarma.world.reader import PERSON, NextCall, Reader, add_next_call, next_call
+from sshwarma.world.request_keys import find_said, store_said
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -80,8 +78,15 @@ def sender_note_lines(message: SentMessage, reader: Reader = PERSON) -> list[Lin
     return [line(("warn", note))] if message.note else []
 
 
-@verb("say", section="Talking", needs=Right.TALK, examples=("/say hello",), default=True)
-async def say(caller: Caller, text: Text) -> SentMessage:
+@verb(
+    "say",
+    section="Talking",
+    needs=Right.TALK,
+    examples=("/say hello",),
+    default=True,
+    rarely_used=("once",),
+)
+async def say(caller: Caller, text: Text, *, once: OnceKey | None = None) -> SentMessage:
     """Say something to the room.
 
     @NAME calls somebody: a person's terminal rings, a model answers.
@@ -94,31 +99,31 @@ async def say(caller: Caller, text: Text) -> SentMessage:
 
     Args:
         text: the message; it may have several lines.
+        once: a key: a second message with it in 24 hours is not sent, for programs that retry.
     """
-    return await speak(caller, text)
+    return await speak(caller, text, once=once or "")
 
 
-async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
+async def speak(caller: Caller, text: str, speaker: str = "", once: str = "") -> SentMessage:
     """Say something to the caller's room, and ask the models that it mentions.
 
     Args:
         caller: who says it.
         text: the message.
         speaker: name of somebody else for whom the caller says it.
+        once: a key with which it is said once; "" without one.
 
     Raises:
         Invalid, RateLimited, Unavailable: if the text, or too many models at once, are refused.
     """
-    message = _clean_text(caller, text)
+    message = clean_text(caller, text)
     answering = services_of(caller).turns
     here, now = await caller.room(), now_ms()
     mentioned = answering.find_mentioned_models(message, caller.agent)
     reasons = {agent.id: here.explain_silence(agent, now) for agent in mentioned}
     models = [agent for agent in mentioned if not reasons[agent.id]]
     question = caller.question or Question(
-        caller.agent.id,
-        caller.limits.turns_per_question,
-        via=caller.origin.fingerprint,
+        caller.agent.id, caller.limits.turns_per_question, via=caller.origin.fingerprint
     )
     if caller.is_of_script:
         # For the whole question from now on: what a script says may come back to who asked.
@@ -127,14 +132,14 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
         check_answer_capacity(caller, answering, len(models))
     append = partial(
         _append_message, caller=caller, text=message, models=models, question=question,
-        speaker=speaker,
+        speaker=speaker, once=once,
     )  # fmt: skip
 
     async def append_and_ask() -> tuple[Row, list[Turn]]:
         """Append the message, and start an answer for each turn that it opens."""
         with question.asking(models):
             row, new_turns = await caller.world.change(append)
-        for turn, agent in zip(new_turns, models, strict=True):
+        for turn, agent in zip(new_turns, models, strict=bool(new_turns)):
             answering.start_turn(turn, agent, row, caller.services, asked=question)
         return row, new_turns
 
@@ -160,7 +165,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     )
 
 
-def _describe_origin(
+def describe_origin(
     caller: Caller, *, is_scripted: bool = False, speaker: str = ""
 ) -> dict[str, Any]:
     """Return the metadata of a message: whether a program wrote it, and for whom."""
@@ -185,9 +190,17 @@ def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> N
 
 
 def _append_message(
-    tx: Change, caller: Caller, text: str, models: list[Agent], question: Question, speaker: str
+    tx: Change,
+    caller: Caller,
+    text: str,
+    models: list[Agent],
+    question: Question,
+    speaker: str,
+    once: str,
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
+    if once and (said := find_said(tx, caller.agent.id, once, text)):
+        return said, []
     new_turns = open_turns(
         tx,
         caller.room_id,
@@ -204,11 +217,13 @@ def _append_message(
         text,
         author_id=caller.agent.id,
         turn_id=first_turn_id,
-        meta=_describe_origin(
+        meta=describe_origin(
             caller, is_scripted=bool(models) and question.is_scripted, speaker=speaker
         ),
     )
     turns.set_request_row(tx, [turn.id for turn in new_turns], row)
+    if once:
+        store_said(tx, caller.agent.id, once, row)
     return row, new_turns
 
 
@@ -275,85 +290,8 @@ async def me(caller: Caller, text: Text) -> SentMessage:
     )
 
 
-@verb(
-    "tell",
-    section="Talking",
-    aliases=("msg", "w"),
-    examples=("/tell bob are you there?",),
-    private_with=("text",),
-    scope=TokenScope.ACT,
-)
-async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
-    """Send a private message to one person.
-
-    Only the two of you can see and find it. Somebody who is away reads it at the next login.
-
-    For people:
-        /history @NAME shows what you and NAME have sent each other.
-
-    Args:
-        name: the agent; a unique prefix is enough.
-        text: the message.
-    """
-    recipient = caller.world.agents.find(name)
-    return await _send_private_message(caller, recipient, text)
-
-
-@verb(
-    "reply",
-    section="Talking",
-    aliases=("r",),
-    examples=("/reply on my way",),
-    private_with=("text",),
-    scope=TokenScope.ACT,
-)
-async def reply(caller: Caller, text: Text) -> SentMessage:
-    """Answer the private message that you received last.
-
-    Args:
-        text: the message.
-    """
-    recipient_id = await caller.world.store.read(
-        lambda conn: private_messages.read_last_sender(conn, caller.agent.id)
-    )
-    recipient = caller.world.agents.get(recipient_id)
-    if recipient is None and recipient_id is not None:
-        name = caller.world.agents.name_of(recipient_id)
-        raise NotFound(f"{name}, who sent you the last private message, was removed.")
-    if recipient is None:
-        raise NotFound(
-            "Nobody has sent you a private message yet.",
-            hint=next_call("{} sends one.", "tell", name="NAME", text="TEXT"),
-        )
-    return await _send_private_message(caller, recipient, text)
-
-
-async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> SentMessage:
-    if recipient.id == caller.agent.id:
-        raise Invalid(
-            "You cannot send yourself a private message.",
-            hint=next_call("{} keeps something for later.", "note", text="TEXT"),
-        )
-    if recipient.disabled:
-        raise NotFound(f"{recipient.name} cannot be reached.")
-    if recipient.kind == "model":
-        raise Conflict(
-            f"{recipient.name} is a model: models read rooms, and no private messages.",
-            hint=next_call("Ask it in a room with {}.", "say", text=f"@{recipient.name} TEXT"),
-        )
-    message = _clean_text(caller, text)
-    row = await caller.world.change(
-        lambda tx: private_messages.send_private_message(
-            tx, caller.agent.id, recipient.id, message, _describe_origin(caller)
-        )
-    )
-    is_away = not caller.world.presence.connections_of(recipient.id)
-    note = f"{recipient.name} is away and will read it at the next login." if is_away else ""
-    return SentMessage("", row.seq, caller.agent.name, message, to=recipient.name, note=note)
-
-
 async def _append_row(caller: Caller, kind: str, text: str) -> Row:
-    message = _clean_text(caller, text)
+    message = clean_text(caller, text)
     return await caller.world.change(
         lambda tx: rows.append_row(
             tx,
@@ -361,7 +299,7 @@ async def _append_row(caller: Caller, kind: str, text: str) -> Row:
             kind,
             message,
             author_id=caller.agent.id,
-            meta=_describe_origin(caller),
+            meta=describe_origin(caller),
         )
     )
 
@@ -372,7 +310,7 @@ def _explain_no_answer(model: Agent) -> str:
     return f"{model.name} does not answer now: it {reason}."
 
 
-def _clean_text(caller: Caller, text: str) -> str:
+def clean_text(caller: Caller, text: str) -> str:
     """Strip empty lines before a text and white space after it.
 
     Raises:

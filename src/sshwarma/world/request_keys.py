@@ -10,16 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert
 
 from sshwarma.common.limits import IDEMPOTENCY_KEY_SECONDS, MAX_IDEMPOTENCY_KEYS
+from sshwarma.common.shorten import shorten_name
+from sshwarma.common.units import HOUR_SECONDS
+from sshwarma.common.visible_nul import replace_nul
+from sshwarma.world.errors import Conflict
+from sshwarma.world.row import Row
+from sshwarma.world.rows import read_rows_by_id
 from sshwarma.world.schema import request_keys
 from sshwarma.world.store import Change
 
 T = TypeVar("T")
+
+_SAID_PREFIX: Final = "said "
+"""Begins the keys of messages, which thus are not those of requests over HTTP."""
 
 
 @dataclass(slots=True, eq=False)
@@ -103,6 +112,32 @@ def store_key(tx: Change, request: KeyedRequest) -> None:
                 request_keys.c.agent_id == request.agent_id, request_keys.c.n <= oldest
             )
         )
+
+
+def find_said(tx: Change, agent_id: str, key: str, text: str) -> Row | None:
+    """Return the message that an agent has sent with a key before, if it has.
+
+    Raises:
+        Conflict: if that was another message.
+    """
+    stored = find_key(tx.conn, agent_id, _SAID_PREFIX + key, tx.now)
+    if stored is None or stored.body is None:
+        return None
+    (row,) = read_rows_by_id(tx.conn, [stored.body])
+    if row.content != replace_nul(text):
+        raise Conflict(
+            f"once: another message was sent with the key {shorten_name(key)} in the last"
+            f" {IDEMPOTENCY_KEY_SECONDS // HOUR_SECONDS} hours.",
+            hint="Use a new key for each message.",
+        )
+    return row
+
+
+def store_said(tx: Change, agent_id: str, key: str, row: Row) -> None:
+    """Store that a message was sent with a key."""
+    request = KeyedRequest(agent_id, _SAID_PREFIX + key, "")
+    store_key(tx, request)
+    store_answer(tx, request, 200, row.id)
 
 
 def store_answer(tx: Change, request: KeyedRequest, status: int, body: str | None) -> None:
