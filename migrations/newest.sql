@@ -599,7 +599,16 @@ CREATE TABLE hook_deliveries (
 
 CREATE INDEX ix_hook_deliveries_hook_id_n ON hook_deliveries (hook_id, n);
 
-INSERT INTO "alembic_version" VALUES('0023');
+CREATE TABLE script_state (
+	script_id TEXT NOT NULL,
+	owner_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	updated_at INTEGER NOT NULL,
+	CONSTRAINT pk_script_state PRIMARY KEY (script_id, owner_id, "key")
+);
+
+INSERT INTO "alembic_version" VALUES('0024');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

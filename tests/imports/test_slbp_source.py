@@ -253,5 +253,7 @@ def test_source_of_a_given_kind_is_a_file_or_a_folder(tmp_path: Path, kind: Sour
         check_source(tmp_path / "pipe", kind)
     with pytest.raises(Invalid, match="is not a"):
         check_source(tmp_path, kind)
+    with pytest.raises(Invalid, match="neither a file nor a folder"):
+        check_source(Path("/proc/version"), kind)  # such as kmsg, which waits for more
     with pytest.raises(NotFound):
         check_source(tmp_path / "none", kind)

@@ -153,25 +153,33 @@ async def test_command_in_the_own_bag_has_the_rights_of_tools(bob: Someone, den:
     assert (await do(bob, "/night")).text == "theme is dark."
 
 
-async def test_command_never_has_the_rights_of_an_administrator(
+async def test_command_never_has_the_role_on_the_server(
     alice: Someone, bob: Someone, den: str
 ) -> None:
     """A member plants it in a room of its own, and who owns the server types it."""
+    await do(alice, "/namespace new corp Ours")
+    await do(alice, "/skill new style = Be brief.")
     await do(bob, "/create trap")
-    await do(bob, "/namespace new kit Tools")
-    await do(alice, "/equip me sshwarma:namespace_set")
+    for line in ("namespace_set", "namespace_remove", "skill_edit", "put", "equip"):
+        await do(alice, f"/equip me sshwarma:{line}")
     await do(alice, "/join trap")
-    for name, text in (
-        ("guests", "/namespace set workspace equip_role guest"),
-        ("lua", 'return host.call("sshwarma:namespace_set",'
-                ' {name = "workspace", field = "equip_role", value = "guest"}).content'),
+    in_lua = (
+        'return host.call("sshwarma:namespace_set",'
+        ' {name = "workspace", field = "equip_role", value = "guest"}).content'
+    )
+    for text in (
+        "/namespace set workspace equip_role guest", in_lua,
+        "/namespace set corp equip_role guest",  # also what who types it has made
+        "/namespace remove corp", "/skill edit style = Be evil.",
+        "/equip defaults sshwarma:put",
+        "/put home:prompt:style = evil", "/put here = x",  # in rooms of others
     ):  # fmt: skip
-        await command(bob, name, text)
-        with pytest.raises(WorldError, match="custom commands never have the admin right"):
-            await do(alice, f"/{name}")
-    await command(bob, "all", "/equip defaults sshwarma:put")
-    assert "never have the admin right" in (await refused(alice, "/all")).message
+        await command(bob, "trap", text)
+        with pytest.raises(WorldError, match="no script or custom command of yours"):
+            await do(alice, "/trap")
     assert (await do(alice, "/namespace set workspace equip_role guest")).text
+    await do(bob, "/room builder alice")
+    assert (await do(alice, "/trap")).name == "here", "a role in the room counts"
 
 
 async def test_command_needs_the_tools_that_change_something(
@@ -190,6 +198,14 @@ async def test_command_needs_the_tools_that_change_something(
     assert (await do(bob, "/put two = x")).name == "two", "who types it needs no tool"
     await command(bob, "wave", "/me waves", where="me")
     assert (await do(bob, "/wave")).text == "waves"
+    for tool in ("say", "me", "join"):  # what needs no equipping can be disabled, too
+        await do(alice, f"/tool disable sshwarma:{tool}")
+    for text in ("/say hello", "hello", "/me waves", "/join lobby"):
+        await command(bob, "wave", text, where="me")
+        assert "is unavailable: disabled" in (await refused(bob, "/wave")).message, text
+    for text in ("/equip me sshwarma:put", "/mem session set k = v", "/file put a = x"):
+        await command(bob, "wave", text, where="me")
+        assert "is not equipped here" in (await refused(bob, "/wave")).message, text
 
 
 async def test_audit_of_a_command_says_what_it_ran(
@@ -200,7 +216,16 @@ async def test_audit_of_a_command_says_what_it_ran(
     await do(alice, f"/room builder {bob.caller.agent.name}")
     await do(bob, "/paint red walls")
     requests = [row.request for row in (await do(alice, "/audit")).rows]
-    assert "/paint red walls (runs /describe red walls)" in requests
+    assert "/paint runs /describe red walls" in requests
+    await command(bob, "paint", "/describe   " + " " * 2_000 + "blue", where="me")
+    await do(bob, "/paint")
+    await do(bob, "/equip me sshwarma:note")
+    await command(bob, "lua", 'host.call("sshwarma:describe", {text = "green"})', where="me")
+    await command(bob, "lua", '-- paints\nhost.call("sshwarma:describe", {text = "green"})', "me")
+    await do(bob, "/lua")
+    requests = [row.request for row in (await do(alice, "/audit")).rows]
+    assert "/paint runs /describe blue" in requests
+    assert any(one.startswith("/lua calls /describe") and "green" in one for one in requests)
 
 
 async def test_command_works_only_where_it_is_equipped(

@@ -9,7 +9,7 @@ import structlog
 
 from sshwarma.world import things
 from sshwarma.world.errors import Forbidden, Invalid
-from sshwarma.world.projects import ProjectPaths
+from sshwarma.world.projects import ProjectPaths, is_project_of_room
 from support.mcp_server import Served
 from support.memory_client import Memory
 from support.services import services_in
@@ -119,8 +119,12 @@ async def test_project_of_a_room_is_where_its_directory_led(
         await served.do("bob", f"/mem project get k --project {tmp_path}/first", "lobby")
     told = await served.do("olga", f"/state directory {link}", "vault")
     assert "Its project is that of bob, who may change" in told.text
-    with pytest.raises(Invalid, match="path: /proc/self is no directory for a project"):
-        await served.do("olga", "/state directory /proc/self", "vault")
+    for path in ("/proc/self", "/proc/self/cwd/x", "//proc/self/cwd"):
+        with pytest.raises(Invalid, match=r"path: .* is no directory for a project"):
+            await served.do("olga", f"/state directory {path}", "vault")
+    with pytest.raises(Invalid, match="path: must have at most"):
+        await served.do("olga", "/state directory /" + "a/" * 3_000, "vault")
+    await served.do("olga", f"/state directory {tmp_path}/{'x' * 300}", "vault")
 
 
 async def test_path_with_too_many_links_is_refused(
@@ -146,6 +150,9 @@ async def test_projects_of_rooms_of_earlier_versions_are_found_at_the_start(
         lambda tx: things.set_metadata(tx, room.id, directory=f"{tmp_path}/link")
     )
     monkeypatch.chdir(tmp_path)
+    assert await served.world.store.read(
+        lambda conn: is_project_of_room(conn, f"{tmp_path}/link")
+    ), "its own path is known before"
     projects = await ProjectPaths.open(served.world, is_pinned=False)
     assert (await projects.find(room.id)).path == f"{tmp_path}/real"
     assert (await projects.find("lobby")).path == str(tmp_path)
@@ -190,6 +197,7 @@ async def test_command_of_another_has_the_project_of_the_room_alone(
     assert shown.value == "mine"
     await served.do("bob", "/put command:q = /sql SELECT value FROM project_memory", "den")
     await served.do("bob", "/equip room command:q", "den")
+    await served.do("ann", "/equip me sshwarma:sql", "den")
     assert (await served.do("ann", "/q", "den")).rows == ()
     # In her own bag, too: a script can have put it there.
     await served.do("ann", f"/put me:command:d = /mem project get k {at} --to leak", "den")

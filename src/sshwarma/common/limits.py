@@ -1703,6 +1703,15 @@ CANONICAL_PATH_SECONDS: Final = 2.0
 """Seconds for which the canonical path of a directory counts: links change rarely, and each call of
 a memory needs it."""
 
+MAX_SCRIPT_STATE_KEYS: Final = 1_000
+"""Keys that a script keeps in one store: it has one for itself, for each room and each agent."""
+
+MAX_SCRIPT_STATE_BYTES: Final = 64 * KIB
+"""Bytes of keys and values in one store of a script: visitors without the build right fill it."""
+
+MAX_SCRIPT_STATE_KEY_CHARACTERS: Final = 255
+"""Characters of a key of a script's store."""
+
 MAX_EVENT_PATTERNS: Final = 20
 """Events that a hook or a trigger is for: each is compared with every row."""
 

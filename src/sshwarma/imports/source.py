@@ -17,6 +17,7 @@ from sshwarma.imports.sqlite_source import open_sqlite
 from sshwarma.toolsets.archive import MANIFEST_PATH
 from sshwarma.toolsets.plugin_folder import PLUGINS_FOLDER
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.projects import is_place
 
 SourceKind: TypeAlias = Literal["slop", "covalt", "slbp"]
 SOURCE_KINDS: Final[tuple[SourceKind, ...]] = get_args(SourceKind)
@@ -50,7 +51,7 @@ def check_source(source: Path, kind: SourceKind) -> None:
 def _check_exists(source: Path) -> None:
     if not os.path.lexists(source):
         raise NotFound(f"{source} does not exist.")
-    if not source.is_dir() and not source.is_file():
+    if not (source.is_dir() or source.is_file()) or not is_place(os.path.realpath(source)):
         raise Invalid(f"{source} is neither a file nor a folder.", hint=_EXPECTED)
 
 

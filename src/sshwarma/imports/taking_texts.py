@@ -67,7 +67,6 @@ def take_value(run: ImportRun, item: ValueItem) -> None:
 
 def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
     known_project = projects.find_project(run.tx.conn, path)
-    run.report.projects.setdefault(path, "new" if known_project is None else "known")
     if known_project is not None and not _may_change(run, known_project.id):
         reason = f"{run.person.name} is no member of the project, whose owner can add them"
         run.report.leave_out("values", name, reason)
@@ -76,6 +75,7 @@ def _store_value(run: ImportRun, item: ValueItem, path: str, name: str) -> None:
     if known_project is None and is_of_room and not _may_change(run, ""):
         run.report.leave_out("values", name, "a room uses the project, and admins alone may change")
         return
+    run.report.projects.setdefault(path, "new" if known_project is None else "known")
     # As in the world: who stores something first owns the project, unless it is that of a room.
     owner_id = None if is_of_room else run.person.id
     project = known_project or projects.create_project(

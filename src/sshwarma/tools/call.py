@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import structlog
+from sqlalchemy import Connection
 
 from sshwarma.common.finish import finish
 from sshwarma.common.messages import INTERNAL_ERROR
@@ -42,7 +42,7 @@ from sshwarma.world.call_stack import CallRun
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import Invalid, NotFound, Unavailable, WorldError, unknown_name_error
-from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, LoadoutItem
+from sshwarma.world.loadout import UNAVAILABLE_OBSTACLE, AncestorCache, LoadoutItem
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.reader import next_call
@@ -217,10 +217,32 @@ class Tools:
             is_private = is_private_call(tool, arguments, is_refused=True)
             return CheckedCall(tool.label, arguments, error, is_private)
 
-    async def is_switched_off(self, caller: Caller, tool: Thing) -> bool:
-        """Return whether a tool, or what holds it, is disabled for the caller."""
-        query = partial(find_switch, tool=tool, room_id=caller.room_id, agent_id=caller.agent.id)
-        return await self._world.store.read(query) is not None
+    async def find_enabled(self, caller: Caller, name: str) -> Thing:
+        """Return a tool as it is for the caller, equipped or not, unless it is disabled.
+
+        Raises:
+            NotFound: if there is no such tool, or it is switched off.
+            Unavailable: if it cannot be used now.
+        """
+        tool = await self.find_known(caller, name)
+        if tool is None:
+            return (await self.find(caller, name)).thing  # raises
+        load = await self._world.loadout(caller.room_id, caller.agent.id)
+        if any(item.thing.id == tool.id for item in load.tools):
+            return (await self.find(caller, name)).thing
+        states = await self._world.states(caller.room_id)
+
+        def read(conn: Connection) -> tuple[LoadoutItem, bool]:
+            item = LoadoutItem(tool, "room", 0.0, "")
+            switch = find_switch(conn, tool, caller.room_id, caller.agent.id)
+            return AncestorCache(conn).resolve_item(item, frozenset(states)), switch is not None
+
+        item, is_off = await self._world.store.read(read)
+        if item.obstacle:
+            raise self._unavailable_error(caller, item)
+        if is_off:
+            raise await self._explain_unequipped(caller, tool)
+        return item.thing
 
     async def find_known(self, caller: Caller, name: str) -> Thing | None:
         """Return a tool by any of its names, equipped or not, if the caller may know it."""
@@ -298,12 +320,16 @@ class Tools:
         await check_asker(caller)
         await check_role_of_asker(caller, item)
         if item.obstacle:
-            provider = self._provider_of(item.thing)
-            raise Unavailable(
-                f"{spell(item.thing.label)} is unavailable: {self._describe_obstacle(item)}.",
-                hint="" if provider is None else provider.unavailable_hint(item.thing),
-            )
+            raise self._unavailable_error(caller, item)
         return item
+
+    def _unavailable_error(self, caller: Caller, item: LoadoutItem) -> Unavailable:
+        provider = self._provider_of(item.thing)
+        label = caller.reader.name_tool(item.thing.label)
+        return Unavailable(
+            f"{label} is unavailable: {self._describe_obstacle(item)}.",
+            hint="" if provider is None else provider.unavailable_hint(item.thing),
+        )
 
     async def _explain_unequipped(self, caller: Caller, tool: Thing) -> NotFound:
         """Return the refusal of a tool that is not equipped, or switched off."""

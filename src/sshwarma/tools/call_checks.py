@@ -21,6 +21,7 @@ from sshwarma.world.equip_role import find_missing_role
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, Unavailable, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import AncestorCache, LoadoutItem, OffSwitch, find_off_switch
+from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.reader import Hint, NextCall, Reader, next_call
 from sshwarma.world.rooms import Room
 from sshwarma.world.things import Thing
@@ -170,7 +171,7 @@ def ask_to_switch_on(caller: Caller, room: Room, switch: OffSwitch) -> str:
     """Return whom to ask if only others may take a switch away; "" if the caller may."""
     if switch.source != "room" or Right.BUILD in caller.rights_in(room, now_ms()):
         return ""
-    return caller.missing_right_error(Right.BUILD, room).hint_for(caller.reader)
+    return explain_granters(caller, Right.BUILD, room).hint_for(caller.reader)
 
 
 def suggest_load_again(context: str, namespace: str) -> NextCall:

@@ -168,7 +168,7 @@ async def _store_changes(
     try:
         await caller.with_verb("run", tool.label).change(work)
     except WorldError:
-        caller.refund_text_volume(volume)
+        caller.charge_text_volume(-volume, is_stored=True)
         raise
 
 

@@ -22,7 +22,6 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
-from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError, too_long_error
 from sshwarma.world.names import COMMAND_PREFIX
@@ -30,6 +29,9 @@ from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.things import Thing
 
 MAX_COMMAND_SUMMARY_CHARACTERS: Final = 80
+
+_FREE_SECTIONS: Final = ("Looking", "Moving", "Talking")
+"""Sections of verbs that a command runs without a tool that is equipped."""
 
 _SCRIPT_START: Final = re.compile(r"""\s*(?:--|(?:function|local|return)(?=[\s({\["']|$))""")
 _PLACEHOLDER: Final = re.compile(r"\{(args|[1-9])\}")
@@ -171,13 +173,16 @@ async def check_command_verb(caller: Caller, command: CustomCommand, verb: Verb,
     if verb.name == "run":
         return  # it calls a tool, which is checked as every call
     tools, spec = services_of(caller).tools, verb.tool_spec
-    name = None if spec is None else f"{spec.namespace}:{spec.name}"
-    tool = None if name is None else await tools.find_known(caller, name)
-    if name is None or tool is None or tool.metadata.get(CONFIRM_KEY):
-        needs = "needs an approval" if tool is not None else "is not a tool"
-        raise Forbidden(
-            f"/{command.name} may not run /{verb.name} for you: it {needs}.",
-            hint=f"It stands for {shorten_text(line)!r}.",
-        )
-    if verb.change_scope is TokenScope.BUILD or await tools.is_switched_off(caller, tool):
-        await tools.find(caller, name)
+    reason = "it is not a tool"
+    if spec is not None:
+        name = f"{spec.namespace}:{spec.name}"
+        tool = await tools.find_enabled(caller, name)
+        if not tool.metadata.get(CONFIRM_KEY):
+            if verb.section not in _FREE_SECTIONS:
+                await tools.find(caller, name)
+            return
+        reason = "it needs an approval"
+    raise Forbidden(
+        f"/{command.name} may not run /{verb.name} for you: {reason}.",
+        hint=f"It stands for {shorten_text(line)!r}.",
+    )

@@ -57,13 +57,14 @@ async def _run_command(
         await caller.require(Right.ENTER)
         return await commands.run_script(command_caller, command, given)
     expanded = command.expanded(given)
-    if is_talk(expanded):
-        return await invoke(command_caller, "say", {"text": expanded.removeprefix("/")}, line)
     try:
-        verb, start = split_verb(expanded)
+        verb, start = split_verb("/say" if is_talk(expanded) else expanded)
         await commands.check_command_verb(command_caller, command, verb, expanded)
-        given_line = f"{line} (runs {expanded})"  # for the audit: the command can be changed
-        return await _run_verb(command_caller, *parse_call(verb, expanded, start), given_line)
+        if is_talk(expanded):
+            return await invoke(command_caller, "say", {"text": expanded.removeprefix("/")}, line)
+        # For the audit, which has the beginning: the command can be changed, and padded.
+        run_line = f"/{command.name} runs {' '.join(expanded.split())}"
+        return await _run_verb(command_caller, *parse_call(verb, expanded, start), run_line)
     except WorldError as error:
         error.span = None  # it points into a line that nobody typed
         raise

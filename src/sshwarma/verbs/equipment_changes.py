@@ -23,7 +23,8 @@ def check_equip_role(conn: Connection, caller: Caller, context: Thing, wanted: l
     Raises:
         Forbidden: naming the first that needs a higher role, and the role.
     """
-    agent = caller.world.agents.get(context.id)
+    is_own = context.id == caller.agent.id
+    agent = caller.acting_agent if is_own else caller.world.agents.get(context.id)
     if agent is None:
         return
     chains = loadout.AncestorCache(conn)

@@ -101,7 +101,7 @@ async def copy_room(
     try:
         new_room = await caller.change(work)
     except WorldError:
-        caller.refund_text_volume(size)
+        caller.charge_text_volume(-size, is_stored=True)
         raise
     there = await caller.world.room(new_room.id)
     move = await move_to_room(caller, there, is_audited=True)

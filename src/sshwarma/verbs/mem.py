@@ -262,7 +262,7 @@ async def change_memory(
     try:
         return await caller.change(change)
     except WorldError:
-        caller.refund_text_volume(size)
+        caller.charge_text_volume(-size, is_stored=True)
         raise
 
 
@@ -364,7 +364,7 @@ async def edit_text(
         size = len(new.encode())
         if await change_memory(caller, place, work, notice, size=size):
             return old, new
-        caller.refund_text_volume(size)
+        caller.charge_text_volume(-size, is_stored=True)
     raise Conflict(f'"{key}" is being changed by others.', hint="Try again.")
 
 

@@ -27,6 +27,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
@@ -177,7 +178,7 @@ async def check_may_change(caller: Caller, turn: Turn) -> None:
         Forbidden: if another agent asked it and the caller lacks the moderate right.
     """
     asker, room = caller.world.agents.name_of(turn.opened_by), await caller.room()
-    refusal = caller.missing_right_error(Right.MODERATE, room, f"for a question of {asker}")
+    refusal = explain_granters(caller, Right.MODERATE, room, f"for a question of {asker}")
     await ASKER_RIGHT.require(caller, turn.opened_by, refusal=refusal)
 
 

@@ -16,6 +16,7 @@ from sshwarma.world.access import Right, list_granters, missing_right_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, unknown_name_error
 from sshwarma.world.ids import HOME_ID, now_ms
+from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.reader import SuggestedNames, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -209,7 +210,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             if not caller.may_know_of(room, now):
                 return False
             if link is not thing and Right.ENTER not in caller.rights_in(room, now):
-                raise caller.missing_right_error(Right.ENTER, room)
+                raise explain_granters(caller, Right.ENTER, room)
         if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
             return await caller.may_administer()
     return True

@@ -16,6 +16,7 @@ from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.ids import HOME_ID, now_ms
+from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.names import split_bag_name
 from sshwarma.world.rooms import Room
 
@@ -175,12 +176,18 @@ class RankRight:
         is_room_owner = member is not None and member.role == "owner"
         own_rights = here.rights_of(caller.agent, now=now)
         if Right.ADMIN in target_rights and Right.OWN not in own_rights:
-            raise caller.missing_right_error(
-                Right.OWN, here, f"to {self.action} {target.name}, an {target.role} of this server"
+            raise explain_granters(
+                caller,
+                Right.OWN,
+                here,
+                f"to {self.action} {target.name}, an {target.role} of this server",
             )
         if is_room_owner and Right.ADMIN not in own_rights:
-            raise caller.missing_right_error(
-                Right.ADMIN, here, f"to {self.action} {target.name}, an owner of {here.name} too"
+            raise explain_granters(
+                caller,
+                Right.ADMIN,
+                here,
+                f"to {self.action} {target.name}, an owner of {here.name} too",
             )
 
 
@@ -238,8 +245,9 @@ class DataRight:
         Raises:
             Forbidden: if the caller may not.
         """
-        if owner_id == caller.agent.id:
-            return
+        is_for_people = caller.is_of_script and self.right is Right.ADMIN
+        if owner_id == caller.agent.id and not is_for_people:
+            return  # else a script of another would change what its caller has made for all
         # A script lacks it for a reason of its own, which `Caller.require` knows.
         if refusal is not None and not caller.is_of_script and not await self.is_held(caller, room):
             raise refusal
@@ -276,7 +284,7 @@ class MemberRight:
         member = room.members.get(agent.id)
         has_role = member is not None and member.role is not None
         if not has_role and Right.CREATE not in room.rights_of(agent, now=now_ms()):
-            raise caller.missing_right_error(Right.CREATE, room, self.purpose)
+            raise explain_granters(caller, Right.CREATE, room, self.purpose)
 
 
 RightRule: TypeAlias = (

@@ -15,6 +15,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
+from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.open_requests import OpenRequest, wait_for_ends
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
@@ -126,7 +127,7 @@ async def _stop_one(caller: Caller, room: Room, number: str) -> Confirmation:
             hint=next_call("{} shows what runs.", "look"),
         )
     by = caller.world.agents.name_of(found.agent_id)
-    refusal = caller.missing_right_error(Right.MODERATE, room, f"for what is run by {by}")
+    refusal = explain_granters(caller, Right.MODERATE, room, f"for what is run by {by}")
     await ASKER_RIGHT.require(caller, found.agent_id, room=room, refusal=refusal)
     return (await _end_work(caller, [found])).confirm()
 
@@ -150,7 +151,7 @@ async def _refuse(
         "what is run by": sorted({find_name(one.agent_id) for one in work}),
     }
     others = " and ".join(f"{kind} {' and '.join(names)}" for kind, names in kinds.items() if names)
-    refusal = caller.missing_right_error(Right.MODERATE, room, f"for {others}")
+    refusal = explain_granters(caller, Right.MODERATE, room, f"for {others}")
     await ASKER_RIGHT.require(caller, room=room, refusal=refusal)
 
 

@@ -87,9 +87,6 @@ _ROOM_ROLE_RIGHTS: Final[Mapping[str, frozenset[Right]]] = {
 }
 
 
-NOT_FOR_SCRIPTS: Final = frozenset({Right.ADMIN, Right.OWN})
-"""Rights that no script has: a script of another may run in the name of who has them."""
-
 ROOM_ROLES: Final = tuple(_ROOM_ROLE_RIGHTS)
 
 

@@ -55,8 +55,12 @@ def origin_of_token(address: str, token_id: str) -> Origin:
     return Origin(address, f"token {token_id[:SHOWN_TOKEN_CHARACTERS]}")
 
 
-def describe_request(line: str, arguments: Mapping[str, Any] | None) -> str:
-    """Return a line with the arguments of a call by name, if there are any."""
+def describe_request(line: str, arguments: Mapping[str, Any] | None, script: str = "") -> str:
+    """Return a line with the arguments of a call by name, if there are any.
+
+    `script` is the name of the script that made the call; "" if none did.
+    """
+    line = f"{script} calls {line}" if script else line
     if not arguments:
         return line
     cut = {

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, private_messages, rows
-from sshwarma.world.access import NOT_FOR_SCRIPTS, VISITOR_RIGHTS, Right, TokenScope, required_scope
+from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
 from sshwarma.world.call_stack import CallRun, CallStack
@@ -103,6 +103,12 @@ class Caller:
         stack = self.call_stack
         return self.is_scripted or (stack is not None and stack.is_nested)
 
+    @property
+    def acting_agent(self) -> Agent:
+        """The agent, in requests of scripts with the role of a member at most."""
+        is_more = self.is_of_script and self.agent.role in ("owner", "admin")
+        return replace(self.agent, role="member") if is_more else self.agent
+
     def with_verb(self, verb: str, line: str, arguments: Mapping[str, Any] | None = None) -> Caller:
         """Return the same caller, for the verb that its line runs."""
         return replace(self, verb=verb, line=line, arguments=arguments)
@@ -168,14 +174,12 @@ class Caller:
 
         While a model answers, it may look and talk in the room in which it was called, even if it
         is not a member: as a visitor, and only what the person may who asked. Bans and mutes hold.
-        A script never has the rights NOT_FOR_SCRIPTS.
         """
-        lost = NOT_FOR_SCRIPTS if self.is_of_script else frozenset()
-        rights = room.rights_of(self.agent, now=now) - lost
+        rights = room.rights_of(self.acting_agent, now=now)
         person = self.world.agents.get(self.person_id)
         if person is None or room.id != self.called_in_id:
             return rights
-        as_visitor = replace(room, mode="open").rights_of(self.agent, now=now)
+        as_visitor = replace(room, mode="open").rights_of(self.acting_agent, now=now)
         return rights | (as_visitor & VISITOR_RIGHTS & room.rights_of(person, now=now))
 
     def _readers_have(self, right: Right, room: Room, now: int) -> bool:
@@ -328,14 +332,6 @@ class Caller:
     def _current_agent(self) -> Agent:
         return self.world.agents.get_enabled(self.agent.id)
 
-    def missing_right_error(self, right: Right, room: Room, purpose: str = "") -> Forbidden:
-        """Return the refusal for a right the caller lacks in a room: who can grant it.
-
-        `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
-        """
-        granters = access.list_granters(right, self.world.agents, room.members)
-        return access.missing_right_error(right, room.name, granters, purpose)
-
     def require_scope(self, needed: TokenScope) -> None:
         """Raise unless the caller's token has the scope.
 
@@ -363,9 +359,10 @@ class Caller:
         limit = self.limits.files_mib_per_hour
         self.world.file_volume.count(self.agent.id, size, limit, is_stored=is_stored)
 
-    def refund_text_volume(self, size: int) -> None:
-        """Take back the count of bytes of a change that was refused."""
-        self.world.text_volume.charge(self.agent.id, -size, self.limits.text_mib_per_hour)
+    @property
+    def _script_name(self) -> str:
+        stack = self.call_stack
+        return stack.names[0] if stack is not None and stack.is_nested else ""
 
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
@@ -385,7 +382,7 @@ class Caller:
                 tx,
                 door=self.door,
                 verb=self.verb,
-                request=describe_request(self.line, self.arguments),
+                request=describe_request(self.line, self.arguments, self._script_name),
                 agent_id=self.agent.id,
                 room_id=self.room_id,
                 origin=self.origin,

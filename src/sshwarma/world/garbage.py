@@ -110,6 +110,8 @@ def purge_deleted_things(tx: Change, days: int, among: Collection[str] | None = 
             schema.room_members.c.room_id,
             schema.memory_versions.c.scope_id,
             schema.hooks.c.room_id,
+            schema.script_state.c.script_id,
+            schema.script_state.c.owner_id,
         ):
             tx.conn.execute(delete(column.table).where(column.in_(batch)))
     equipment.delete_agents_in_rooms(tx, {thing.id for thing in garbage.things})

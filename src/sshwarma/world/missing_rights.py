@@ -22,7 +22,17 @@ def explain_missing_right(caller: Caller, right: Right, room: Room, now: int) ->
         return access.muted_error(room.name, member, now)
     if right in room.rights_of(caller.agent, now=now):
         return Forbidden(
-            f"Permission denied: scripts and custom commands never have the {right} right.",
+            f"Permission denied: needs the {right} right, which your role on the server gives you,"
+            " and no script or custom command of yours.",
             hint="Call it yourself, without a script.",
         )
-    return caller.missing_right_error(right, room)
+    return explain_granters(caller, right, room)
+
+
+def explain_granters(caller: Caller, right: Right, room: Room, purpose: str = "") -> Forbidden:
+    """Return the refusal for a right that a caller lacks in a room: who can grant it.
+
+    `purpose` says what needs it, if it is not the whole verb: "for a question of bob".
+    """
+    granters = access.list_granters(right, caller.world.agents, room.members)
+    return access.missing_right_error(right, room.name, granters, purpose)

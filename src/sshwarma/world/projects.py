@@ -149,6 +149,9 @@ class ProjectPaths:
             Invalid: if it cannot be that of a project.
             TimedOut: if the file system does not answer.
         """
+        if len(directory) > MAX_PROJECT_PATH_CHARACTERS:
+            raise too_long_error("path", len(directory), MAX_PROJECT_PATH_CHARACTERS)
+        _check_place(_remove_dots(_join_path("/", directory)), directory, "path")
         self._canonical.pop(directory, None)
         path = await self._make_canonical(directory)
         _check_place(path, directory, "path")
@@ -241,8 +244,16 @@ def _check_place(path: str, given: str, argument: str = "project") -> None:
 
 
 def is_project_of_room(conn: Connection, path: str) -> bool:
-    """Return whether a canonical path is that of the project of some room."""
-    return path in read_project_paths(conn, with_deleted=True).values()
+    """Return whether a canonical path is that of the project of some room.
+
+    A directory that an earlier version has set is resolved at the next start; until then, only its
+    own path is known.
+    """
+    found = read_project_paths(conn, with_deleted=True)
+    directories = read_directories(conn, with_deleted=True)
+    return path in found.values() or any(
+        _remove_dots(directory) == path for id, directory in directories.items() if id not in found
+    )
 
 
 def list_owners(conn: Connection, path: str) -> list[str]:

@@ -7,8 +7,8 @@ A room may have a directory of the server; its contents decide `project-loaded` 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Connection, select
@@ -34,9 +34,9 @@ def detect_states(directories: Mapping[str, str]) -> dict[str, frozenset[str]]:
     states_by_room: dict[str, frozenset[str]] = {}
     for room_id, path in directories.items():
         states = set()
-        if Path(path).is_dir():
+        if os.path.isdir(path):  # noqa: PTH112 - of a path that is too long, Path raises
             states.add("project-loaded")
-            if (Path(path) / ".git").exists():
+            if os.path.exists(f"{path}/.git"):  # noqa: PTH110
                 states.add("git-present")
         states_by_room[room_id] = frozenset(states)
     return states_by_room

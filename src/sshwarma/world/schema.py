@@ -483,6 +483,17 @@ hook_deliveries = Table(
     Index("ix_hook_deliveries_hook_id_n", "hook_id", "n"),
 )
 
+script_state = Table(  # what scripts keep between their runs
+    "script_state",
+    metadata,
+    Column("script_id", Text, nullable=False),
+    Column("owner_id", Text, nullable=False),  # the script, or a room or an agent
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),  # JSON
+    Column("updated_at", Millis, nullable=False),
+    PrimaryKeyConstraint("script_id", "owner_id", "key"),
+)
+
 input_lines = Table(
     "input_lines",
     metadata,
