@@ -31,6 +31,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
+from sshwarma.lua_tools.state_calls import STATE_CALL, answer_state_call
 from sshwarma.tools.arguments import get_input_schema
 from sshwarma.tools.call import Tools
 from sshwarma.tools.provider import ToolProvider, ToolResult
@@ -126,8 +127,9 @@ class LuaToolProvider(ToolProvider):
         try:
             async with self._slots.acquire(caller.agent.id, nested=nested):
                 value = await self._host.run(
-                    scripts, "run", call, call=self._make_host_call(caller), log=log_lines.append
-                )
+                    scripts, "run", call,
+                    call=self._make_host_call(caller, script), log=log_lines.append,
+                )  # fmt: skip
         except LuaError as error:
             return ToolResult(
                 self._place_error(error), is_error=True, printed_lines=tuple(log_lines)
@@ -145,10 +147,12 @@ class LuaToolProvider(ToolProvider):
         """
         return error.message if error.script == self._driver.name else str(error)
 
-    def _make_host_call(self, caller: Caller) -> HostCallback:
-        """Carry out `host.call` of a script."""
+    def _make_host_call(self, caller: Caller, script: Thing) -> HostCallback:
+        """Carry out `host.call` and `host.state` of a script."""
 
         async def call(name: str, arguments: dict[str, Any]) -> Any:
+            if name == STATE_CALL:
+                return await answer_state_call(caller, script, arguments)
             outcome = await self._tools.call(caller, name, arguments)
             if outcome.ending != "result":
                 names_tool = outcome.text.startswith(outcome.tool)

@@ -18,6 +18,7 @@ local close, create, isyieldable, resume, running, status, yield =
   coroutine.close, coroutine.create, coroutine.isyieldable, coroutine.resume, coroutine.running,
   coroutine.status, coroutine.yield
 local clock, huge = os.clock, math.huge
+local times = { clock = os.clock, date = os.date, difftime = os.difftime, time = os.time }
 local getinfo, sethook = debug.getinfo, debug.sethook
 local collect = collectgarbage
 
@@ -92,6 +93,22 @@ local function call(name, arguments)
   local fine, answer = yield(CALL, body)
   if not fine then error(answer, 0) end
   return answer
+end
+
+-- What a script keeps between its runs: its own, or what it keeps for this room or agent.
+local function state(scope)
+  local function ask(op, key, given)
+    given = given or {}
+    given.op, given.scope, given.key = op, scope, key
+    return call("host state", given)
+  end
+  return {
+    get = function(key) return ask("get", key) end,
+    set = function(key, value) ask("set", key, { value = value }) end,
+    add = function(key, by) return ask("add", key, { value = by }) end,
+    swap = function(key, old, new) return ask("swap", key, { old = old, value = new }) end,
+    all = function() return ask("all") end,
+  }
 end
 
 local function print_(...)
@@ -180,7 +197,8 @@ local function environment()
   env.string = copied(string, "dump")
   env.table = copied(table)
   env.utf8 = copied(utf8)
-  env.host = { call = call }
+  env.os = copied(times)
+  env.host = { call = call, state = state }
   env.import = function(name) return import(name) end
   env.load = function(chunk, name, _, given)
     if type(chunk) == "function" then

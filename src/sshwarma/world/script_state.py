@@ -1,0 +1,97 @@
+"""What scripts keep between their runs: values by key, of each script its own.
+
+A script has several such stores: one for itself, and one for each room and each agent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, select
+from sqlalchemy.dialects.sqlite import insert
+
+from sshwarma.common.limits import (
+    MAX_SCRIPT_STATE_BYTES,
+    MAX_SCRIPT_STATE_KEY_CHARACTERS,
+    MAX_SCRIPT_STATE_KEYS,
+)
+from sshwarma.common.messages import with_limit
+from sshwarma.world.errors import Invalid
+from sshwarma.world.schema import script_state
+from sshwarma.world.store import Change
+
+
+def check_state_key(key: object) -> str:
+    """Return a key.
+
+    Raises:
+        Invalid: if it is no text of 1 to MAX_SCRIPT_STATE_KEY_CHARACTERS printable characters.
+    """
+    if (
+        not isinstance(key, str)
+        or not 0 < len(key) <= MAX_SCRIPT_STATE_KEY_CHARACTERS
+        or not key.isprintable()
+    ):
+        most = MAX_SCRIPT_STATE_KEY_CHARACTERS
+        raise Invalid(f"host.state: a key must be text of 1 to {most} printable characters.")
+    return key
+
+
+def read_state(conn: Connection, script_id: str, owner_id: str, key: str) -> Any:
+    """Return the value of a key; None without one."""
+    query = select(script_state.c.value).where(
+        script_state.c.script_id == script_id,
+        script_state.c.owner_id == owner_id,
+        script_state.c.key == key,
+    )
+    found = conn.execute(query).scalar()
+    return None if found is None else json.loads(found)
+
+
+def list_state(conn: Connection, script_id: str, owner_id: str) -> dict[str, Any]:
+    """Return all values of a store, by key."""
+    query = (
+        select(script_state.c.key, script_state.c.value)
+        .where(script_state.c.script_id == script_id, script_state.c.owner_id == owner_id)
+        .order_by(script_state.c.key)
+    )
+    return {key: json.loads(value) for key, value in conn.execute(query)}
+
+
+def write_state(tx: Change, script_id: str, owner_id: str, key: str, value: Any) -> None:
+    """Store a value; None deletes the key.
+
+    Raises:
+        Invalid: if the value has a number that is not finite, or if the store would have more than
+            MAX_SCRIPT_STATE_KEYS or MAX_SCRIPT_STATE_BYTES.
+    """
+    here = (script_state.c.script_id == script_id) & (script_state.c.owner_id == owner_id)
+    tx.conn.execute(delete(script_state).where(here, script_state.c.key == key))
+    if value is None:
+        return
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        raise Invalid("host.state: a number must be finite.") from None
+    size = func.length(script_state.c.key) + func.length(script_state.c.value)
+    query = select(func.count(), func.coalesce(func.sum(size), 0)).where(here)
+    count, total = tx.conn.execute(query).one()
+    if count >= MAX_SCRIPT_STATE_KEYS:
+        raise Invalid(f"host.state: {with_limit('too many keys', MAX_SCRIPT_STATE_KEYS)}.")
+    if total + len(key) + len(text.encode()) > MAX_SCRIPT_STATE_BYTES:
+        raise Invalid(f"host.state: {with_limit('too many bytes', MAX_SCRIPT_STATE_BYTES)}.")
+    row = {
+        "script_id": script_id,
+        "owner_id": owner_id,
+        "key": key,
+        "value": text,
+        "updated_at": tx.now,
+    }
+    tx.conn.execute(insert(script_state).values(row))
+
+
+def clear_state(tx: Change, script_id: str) -> int:
+    """Delete all that a script keeps; return the number of keys."""
+    done = tx.conn.execute(delete(script_state).where(script_state.c.script_id == script_id))
+    return done.rowcount
