@@ -192,7 +192,11 @@ async def test_command_needs_the_tools_that_change_something(
     assert (await do(bob, "/store one")).name == "one"
     await do(alice, "/tool set sshwarma:put approval on")
     assert "it needs an approval" in (await refused(bob, "/store two")).message
+    await command(bob, "call", "/run sshwarma:put name=two text=x", where="me")
+    assert "it needs an approval" in (await refused(bob, "/call")).message
     await do(alice, "/tool set sshwarma:put approval off")
+    await command(bob, "long", "/run sshwarma:put name=two text=" + "x" * 800, where="me")
+    assert "The line of /long" in (await refused(bob, "/long")).message
     await do(alice, "/tool disable sshwarma:put")
     assert "sshwarma:put is unavailable: disabled" in (await refused(bob, "/store two")).message
     assert (await do(bob, "/put two = x")).name == "two", "who types it needs no tool"
@@ -203,9 +207,28 @@ async def test_command_needs_the_tools_that_change_something(
     for text in ("/say hello", "hello", "/me waves", "/join lobby"):
         await command(bob, "wave", text, where="me")
         assert "is unavailable: disabled" in (await refused(bob, "/wave")).message, text
-    for text in ("/equip me sshwarma:put", "/mem session set k = v", "/file put a = x"):
+    for text in ("/equip me sshwarma:put", "/mem session set k = v", "/file put a = x",
+                 "/fork den copy"):  # fmt: skip
         await command(bob, "wave", text, where="me")
         assert "is not equipped here" in (await refused(bob, "/wave")).message, text
+
+
+async def test_command_calls_no_tool_that_is_for_administrators(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await do(alice, "/namespace new corp Ours")
+    await do(alice, "/tool new corp:danger = return 'ran'")
+    await do(alice, "/namespace set corp equip_role admin")
+    await do(alice, "/equip me corp:danger")
+    await do(bob, "/create trap")
+    await do(alice, "/join trap")
+    await command(bob, "go1", "/run corp:danger")
+    await command(bob, "go2", 'return host.call("corp:danger")')
+    for name in ("go1", "go2"):
+        with pytest.raises(WorldError, match="needs the role admin"):
+            result = await do(alice, f"/{name}")
+            raise WorldError(str(result))
+    assert (await do(alice, "/run corp:danger")).text == "ran"
 
 
 async def test_audit_of_a_command_says_what_it_ran(
@@ -217,15 +240,19 @@ async def test_audit_of_a_command_says_what_it_ran(
     await do(bob, "/paint red walls")
     requests = [row.request for row in (await do(alice, "/audit")).rows]
     assert "/paint runs /describe red walls" in requests
-    await command(bob, "paint", "/describe   " + " " * 2_000 + "blue", where="me")
+    await command(bob, "paint", "/describe   " + " " * 700 + "blue", where="me")
     await do(bob, "/paint")
     await do(bob, "/equip me sshwarma:note")
     await command(bob, "lua", 'host.call("sshwarma:describe", {text = "green"})', where="me")
     await command(bob, "lua", '-- paints\nhost.call("sshwarma:describe", {text = "green"})', "me")
     await do(bob, "/lua")
+    await command(bob, "call", "/run sshwarma:describe text=red", where="me")
+    await do(bob, "/call")
     requests = [row.request for row in (await do(alice, "/audit")).rows]
     assert "/paint runs /describe blue" in requests
-    assert any(one.startswith("/lua calls /describe") and "green" in one for one in requests)
+    for name, text in (("lua", "green"), ("call", "red")):
+        begin = f"/{name} calls /describe"
+        assert any(one.startswith(begin) and text in one for one in requests), name
 
 
 async def test_command_works_only_where_it_is_equipped(

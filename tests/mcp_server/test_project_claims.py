@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import structlog
 
 from sshwarma.world import things
 from sshwarma.world.errors import Forbidden, Invalid
-from sshwarma.world.projects import ProjectPaths, is_project_of_room
+from sshwarma.world.projects import ProjectPaths, follow_links, is_project_of_room
 from support.mcp_server import Served
 from support.memory_client import Memory
 from support.services import services_in
@@ -119,12 +120,27 @@ async def test_project_of_a_room_is_where_its_directory_led(
         await served.do("bob", f"/mem project get k --project {tmp_path}/first", "lobby")
     told = await served.do("olga", f"/state directory {link}", "vault")
     assert "Its project is that of bob, who may change" in told.text
-    for path in ("/proc/self", "/proc/self/cwd/x", "//proc/self/cwd"):
-        with pytest.raises(Invalid, match=r"path: .* is no directory for a project"):
+    (tmp_path / "by").symlink_to("/proc/self/cwd")
+    (tmp_path / "up").symlink_to(tmp_path / "by" / "..")
+    for path in ("/proc/self", "/proc/self/cwd/x", "//proc/self/cwd", f"{tmp_path}/by",
+                 f"{tmp_path}/up/x"):  # fmt: skip
+        with pytest.raises(Invalid, match=r": .* is no directory for a project"):
             await served.do("olga", f"/state directory {path}", "vault")
     with pytest.raises(Invalid, match="path: must have at most"):
         await served.do("olga", "/state directory /" + "a/" * 3_000, "vault")
     await served.do("olga", f"/state directory {tmp_path}/{'x' * 300}", "vault")
+
+
+def test_links_are_followed_as_the_system_does(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "abs").symlink_to(tmp_path / "a")
+    (tmp_path / "a" / "rel").symlink_to("../abs/b")
+    (tmp_path / "a" / "b" / "up").symlink_to("..")
+    (tmp_path / "none").symlink_to("nowhere/x")
+    for name in ("a", "abs/b", "a/rel", "a/rel/../../abs", "abs/b/up/rel/./x//y", "none", "none/z",
+                 "../" * 40):  # fmt: skip
+        path = f"{tmp_path}/{name}"
+        assert follow_links(path) == os.path.realpath(path), name
 
 
 async def test_path_with_too_many_links_is_refused(

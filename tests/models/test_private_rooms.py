@@ -241,7 +241,7 @@ async def test_question_of_a_script_is_not_that_of_who_ran_it(
     for caller, is_scripted in (
         (alice, False), (alice.inside_call("own:say"), False),
         (alice.inside_call("t:peek").inside_call("sshwarma:say"), True),
-        (replace(alice, is_scripted=True), True),
+        (replace(alice, command="x"), True),
     ):  # fmt: skip
         asked: list[Question] = []
         start = vault.turns.start_turn
@@ -273,7 +273,7 @@ async def test_question_of_a_script_stays_one_when_it_is_asked_again(
 
     monkeypatch.setattr(vault.turns, "start_turn", keep)
     for caller, line in (
-        (replace(alice, is_scripted=True), "@qwen hello"),
+        (replace(alice, command="x"), "@qwen hello"),
         (alice, "/retry"),
         (alice, "/retry"),
         (alice, "@qwen hello"),

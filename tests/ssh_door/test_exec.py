@@ -14,6 +14,7 @@ class Flags(ExecHandler):
 
     def __init__(self) -> None:
         self._json = self._waits = False
+        self._once = ""
 
     def read(self, command: str) -> tuple[str, str, bool, bool]:
         line, room = self._door_flags(command)
@@ -32,6 +33,9 @@ class Flags(ExecHandler):
         ("say --stdin --room den look", ("say look", "den", False, True)),
         ("say hi --room", ("say hi --room", "", False, False)),
         ("say --room den", ("say", "den", False, False)),
+        ("say --once k hi", ("say hi", "", False, False)),
+        ("say hi --once=k --json", ("say hi", "", True, False)),
+        ("say hi --once k there", ("say hi --once k there", "", False, False)),
         ("say --json=1 x", ("say --json=1 x", "", False, False)),
         ("say hello --json there", ("say hello --json there", "", False, False)),
         ("say go to --room den now", ("say go to --room den now", "", False, False)),

@@ -7,7 +7,6 @@ one.
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,7 +26,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.names import check_name
-from sshwarma.world.projects import is_place
+from sshwarma.world.projects import follow_links, is_place
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -98,17 +97,16 @@ def _find_projects(step: Step) -> dict[str, str]:
     """
     given = {item.project for item in step.items} if step.kind == "values" else set()
     found = {path: _find_canonical(path) for path in given if check_project_path(path)}
-    return {
-        path: canonical for path, canonical in found.items() if canonical and is_place(canonical)
-    }
+    return {path: where for path, where in found.items() if where}
 
 
 def _find_canonical(path: str) -> str:
-    """Return the canonical path of a directory; "" if it has none."""
+    """Return the canonical path of a directory; "" if it cannot be that of a project."""
     try:
-        return os.path.realpath(path)
-    except (OSError, RecursionError):
+        found = follow_links(path)
+    except (Invalid, OSError):
         return ""
+    return found if is_place(found) else ""
 
 
 @register_operation

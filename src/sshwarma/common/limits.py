@@ -369,6 +369,9 @@ MAX_SKILL_BYTES: Final = 32 * KIB
 MAX_SKILL_DESCRIPTION_CHARACTERS: Final = 200
 """Characters of a skill's description: it is in every context where the skill is."""
 
+MAX_COMMAND_LINE_CHARACTERS: Final = 800
+"""Characters of the line of a custom command that does more than talk: the audit shows it whole."""
+
 MAX_EXPANDED_CHARACTERS: Final = 65_536
 """Characters of a line that a command expands to. It may say a word many times, so that a short
 command could make a huge line."""

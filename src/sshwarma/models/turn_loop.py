@@ -313,7 +313,7 @@ class RunningTurn:
             room_id=self.turn.room_id,
             door="model",
             question=self.asked,
-            is_scripted=self.asked.is_scripted,
+            command="a question of a script" if self.asked.is_scripted else "",
             called_in_id=self.turn.room_id,
             on_wait=self._budget.extend_time,
             model_reader=self._reader,

@@ -372,7 +372,7 @@ def _is_approved_by_caller(caller: Caller, room: Room) -> bool:
     """Return whether a person who may approve calls a tool directly, not by a script."""
     stack = caller.call_stack
     is_direct = stack is None or (not stack.is_nested and stack.turn_id is None)
-    is_person = is_direct and not caller.is_scripted and caller.scope.allows(TokenScope.APPROVE)
+    is_person = is_direct and not caller.command and caller.scope.allows(TokenScope.APPROVE)
     return is_person and may_approve(caller.agent, room)
 
 

@@ -60,12 +60,14 @@ def keep_fitting(tool: Thing, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
-    """Check the role of the person a model answers, for tools it equipped itself.
+    """Check the role of whom a model answers, or of a script, for tools of its own.
 
     Raises:
         Forbidden: if that person may not equip the tool, and the room has not.
     """
     person = caller.world.agents.get(caller.person_id)
+    if person is None and caller.is_of_script:
+        person = caller.acting_agent
     if item.source != "agent" or person is None:
         return
     tool = item.thing

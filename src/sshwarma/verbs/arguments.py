@@ -20,7 +20,6 @@ from sshwarma.common.limits import (
     MAX_EXACT_INTEGER,
     MAX_GARBAGE_DAYS,
     MAX_HISTORY_ROWS,
-    MAX_IDEMPOTENCY_KEY_CHARACTERS,
     MAX_REPEATED_FLAGS,
     PERMANENT_BAN_MINUTES,
 )
@@ -214,11 +213,6 @@ Pattern: TypeAlias = Annotated[str, Arg("text", rest=True, particle="--")]
 
 Words: TypeAlias = Annotated[str, Arg(rest=True)]
 """The rest of the words, with flags anywhere among them."""
-
-OnceKey: TypeAlias = Annotated[
-    str, Arg("word"), Field(min_length=1, max_length=MAX_IDEMPOTENCY_KEY_CHARACTERS)
-]
-"""A key with which a program does something once."""
 
 Word: TypeAlias = Annotated[str, Arg()]
 RoomName: TypeAlias = Annotated[str, Arg(complete=complete_rooms)]

@@ -11,10 +11,11 @@ first word of that text.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sshwarma.common.limits import MAX_EXPANDED_CHARACTERS
+from sshwarma.common.limits import MAX_COMMAND_LINE_CHARACTERS, MAX_EXPANDED_CHARACTERS
 from sshwarma.common.shorten import shorten_text
 from sshwarma.lua_tools.declaration import read_summary
 from sshwarma.services import services_of
@@ -22,6 +23,7 @@ from sshwarma.terminal.text import Block, block, line, text_lines
 from sshwarma.tools.arguments import split_words
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.views import view
+from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, WorldError, too_long_error
 from sshwarma.world.names import COMMAND_PREFIX
@@ -159,7 +161,9 @@ async def run_script(caller: Caller, command: CustomCommand, text: str) -> Scrip
     return ScriptOutput(command.name, result.text, result.structured, result.printed_lines)
 
 
-async def check_command_verb(caller: Caller, command: CustomCommand, verb: Verb, line: str) -> None:
+async def check_command_verb(
+    caller: Caller, command: CustomCommand, verb: Verb, arguments: Mapping[str, Any], line: str
+) -> None:
     """Raise unless a command may run a verb for its caller.
 
     Only what its caller could call as a tool here, without a question, also if it is in the
@@ -170,19 +174,34 @@ async def check_command_verb(caller: Caller, command: CustomCommand, verb: Verb,
         Forbidden: with the line, which may be somebody else's.
         NotFound, Unavailable: if the tool is not equipped here, or cannot be used.
     """
-    if verb.name == "run":
-        return  # it calls a tool, which is checked as every call
     tools, spec = services_of(caller).tools, verb.tool_spec
+    name = None if spec is None else f"{spec.namespace}:{spec.name}"
+    if verb.name == "run":
+        name = str(arguments["name"])  # who planted it could answer the question of an approval
     reason = "it is not a tool"
-    if spec is not None:
-        name = f"{spec.namespace}:{spec.name}"
+    if name is not None:
         tool = await tools.find_enabled(caller, name)
         if not tool.metadata.get(CONFIRM_KEY):
-            if verb.section not in _FREE_SECTIONS:
+            is_free = verb.section in _FREE_SECTIONS and verb.change_scope is not TokenScope.BUILD
+            if not is_free and verb.name != "run":
                 await tools.find(caller, name)
+            _check_length(command, verb)
             return
         reason = "it needs an approval"
     raise Forbidden(
         f"/{command.name} may not run /{verb.name} for you: {reason}.",
         hint=f"It stands for {shorten_text(line)!r}.",
     )
+
+
+def _check_length(command: CustomCommand, verb: Verb) -> None:
+    """Raise unless the audit, which cuts lines, can show what a command does.
+
+    Raises:
+        Invalid: if the line of the command is too long; not of one that talks.
+    """
+    if verb.section != "Talking" and len(command.text) > MAX_COMMAND_LINE_CHARACTERS:
+        raise too_long_error(
+            f"The line of /{command.name}", len(command.text), MAX_COMMAND_LINE_CHARACTERS,
+            hint="Make it a script: begin it with --",
+        )  # fmt: skip

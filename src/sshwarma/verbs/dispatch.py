@@ -52,19 +52,20 @@ async def _run_command(
 ) -> Any:
     """Run a custom command. Its line may be a verb or talk, but no other command."""
     given = join_texts(given, piped)
-    command_caller = replace(caller.with_verb(command.name, line), is_scripted=True)
+    command_caller = replace(caller.with_verb(command.name, line), command=f"/{command.name}")
     if command.is_script:
         await caller.require(Right.ENTER)
         return await commands.run_script(command_caller, command, given)
     expanded = command.expanded(given)
     try:
         verb, start = split_verb("/say" if is_talk(expanded) else expanded)
-        await commands.check_command_verb(command_caller, command, verb, expanded)
-        if is_talk(expanded):
-            return await invoke(command_caller, "say", {"text": expanded.removeprefix("/")}, line)
+        arguments: dict[str, Any] = {"text": expanded.removeprefix("/")}
+        if not is_talk(expanded):
+            verb, arguments = parse_call(verb, expanded, start)
+        await commands.check_command_verb(command_caller, command, verb, arguments, expanded)
         # For the audit, which has the beginning: the command can be changed, and padded.
         run_line = f"/{command.name} runs {' '.join(expanded.split())}"
-        return await _run_verb(command_caller, *parse_call(verb, expanded, start), run_line)
+        return await _run_verb(command_caller, verb, arguments, run_line)
     except WorldError as error:
         error.span = None  # it points into a line that nobody typed
         raise

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from sshwarma.common.limits import MAX_SPEAKER_CHARACTERS
-from sshwarma.verbs.arguments import OnceKey, Text, Word
+from sshwarma.verbs.arguments import Text, Word
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, speak
 from sshwarma.world.access import Right, TokenScope
@@ -24,9 +24,7 @@ _UNFIT: Final = re.compile(r"[^\w.|-]+")
     scope=TokenScope.ACT,
     examples=("/relay alice hello from the other side",),
 )
-async def relay(
-    caller: Caller, speaker: Word, text: Text, *, once: OnceKey | None = None
-) -> SentMessage:
+async def relay(caller: Caller, speaker: Word, text: Text) -> SentMessage:
     """Say something for somebody who is elsewhere.
 
     The room sees it as SPEAKER@YOU. You alone have said it, with your rights: this is for bridges
@@ -35,9 +33,8 @@ async def relay(
     Args:
         speaker: their name; what is no letter, digit or one of . | - becomes _.
         text: the message.
-        once: a key: a second message with it in 24 hours is not sent, for programs that retry.
     """
-    return await speak(caller, text, clean_speaker(speaker), once or "")
+    return await speak(caller, text, clean_speaker(speaker))
 
 
 def clean_speaker(name: str) -> str:

@@ -16,7 +16,7 @@ from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line, lines_with_head
-from sshwarma.verbs.arguments import OnceKey, Text
+from sshwarma.verbs.arguments import Text
 from sshwarma.verbs.log_rows import cut_long_text, draw_remainder
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.verb_synonyms import find_slash_line
@@ -84,9 +84,8 @@ def sender_note_lines(message: SentMessage, reader: Reader = PERSON) -> list[Lin
     needs=Right.TALK,
     examples=("/say hello",),
     default=True,
-    rarely_used=("once",),
 )
-async def say(caller: Caller, text: Text, *, once: OnceKey | None = None) -> SentMessage:
+async def say(caller: Caller, text: Text) -> SentMessage:
     """Say something to the room.
 
     @NAME calls somebody: a person's terminal rings, a model answers.
@@ -99,19 +98,17 @@ async def say(caller: Caller, text: Text, *, once: OnceKey | None = None) -> Sen
 
     Args:
         text: the message; it may have several lines.
-        once: a key: a second message with it in 24 hours is not sent, for programs that retry.
     """
-    return await speak(caller, text, once=once or "")
+    return await speak(caller, text)
 
 
-async def speak(caller: Caller, text: str, speaker: str = "", once: str = "") -> SentMessage:
+async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     """Say something to the caller's room, and ask the models that it mentions.
 
     Args:
         caller: who says it.
         text: the message.
         speaker: name of somebody else for whom the caller says it.
-        once: a key with which it is said once; "" without one.
 
     Raises:
         Invalid, RateLimited, Unavailable: if the text, or too many models at once, are refused.
@@ -132,7 +129,7 @@ async def speak(caller: Caller, text: str, speaker: str = "", once: str = "") ->
         check_answer_capacity(caller, answering, len(models))
     append = partial(
         _append_message, caller=caller, text=message, models=models, question=question,
-        speaker=speaker, once=once,
+        speaker=speaker,
     )  # fmt: skip
 
     async def append_and_ask() -> tuple[Row, list[Turn]]:
@@ -196,10 +193,9 @@ def _append_message(
     models: list[Agent],
     question: Question,
     speaker: str,
-    once: str,
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
-    if once and (said := find_said(tx, caller.agent.id, once, text)):
+    if caller.once and (said := find_said(tx, caller.agent.id, caller.once, text)):
         return said, []
     new_turns = open_turns(
         tx,
@@ -222,8 +218,8 @@ def _append_message(
         ),
     )
     turns.set_request_row(tx, [turn.id for turn in new_turns], row)
-    if once:
-        store_said(tx, caller.agent.id, once, row)
+    if caller.once:
+        store_said(tx, caller.agent.id, caller.once, row)
     return row, new_turns
 
 

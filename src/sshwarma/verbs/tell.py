@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sshwarma.verbs.arguments import AgentName, OnceKey, Text
+from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, clean_text, describe_origin
 from sshwarma.world import private_messages
@@ -22,12 +22,9 @@ from sshwarma.world.store import Change
     aliases=("msg", "w"),
     examples=("/tell bob are you there?",),
     private_with=("text",),
-    rarely_used=("once",),
     scope=TokenScope.ACT,
 )
-async def tell(
-    caller: Caller, name: AgentName, text: Text, *, once: OnceKey | None = None
-) -> SentMessage:
+async def tell(caller: Caller, name: AgentName, text: Text) -> SentMessage:
     """Send a private message to one person.
 
     Only the two of you can see and find it. Somebody who is away reads it at the next login.
@@ -38,10 +35,9 @@ async def tell(
     Args:
         name: the agent; a unique prefix is enough.
         text: the message.
-        once: a key: a second message with it in 24 hours is not sent, for programs that retry.
     """
     recipient = caller.world.agents.find(name)
-    return await _send_private_message(caller, recipient, text, once or "")
+    return await _send_private_message(caller, recipient, text)
 
 
 @verb(
@@ -73,9 +69,7 @@ async def reply(caller: Caller, text: Text) -> SentMessage:
     return await _send_private_message(caller, recipient, text)
 
 
-async def _send_private_message(
-    caller: Caller, recipient: Agent, text: str, once: str = ""
-) -> SentMessage:
+async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> SentMessage:
     if recipient.id == caller.agent.id:
         raise Invalid(
             "You cannot send yourself a private message.",
@@ -91,13 +85,13 @@ async def _send_private_message(
     message = clean_text(caller, text)
 
     def send(tx: Change) -> Row:
-        if once and (said := find_said(tx, caller.agent.id, once, message)):
+        if caller.once and (said := find_said(tx, caller.agent.id, caller.once, message)):
             return said
         row = private_messages.send_private_message(
             tx, caller.agent.id, recipient.id, message, describe_origin(caller)
         )
-        if once:
-            store_said(tx, caller.agent.id, once, row)
+        if caller.once:
+            store_said(tx, caller.agent.id, caller.once, row)
         return row
 
     row = await caller.world.change(send)

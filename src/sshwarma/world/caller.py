@@ -51,7 +51,7 @@ class Caller:
         arguments: those of a call by name, which the audit records with the line.
         call_stack: the tool call that makes this request, if one does.
         question: of an answering model, the question that it answers.
-        is_scripted: whether a custom command wrote the line.
+        command: what wrote the line, such as the custom command `/greet`; "" for the caller.
         called_in_id: of an answering model, the id of the room in which it was called.
         scope: the scope of the token used.
         upload: the content that came with the request, for a verb that takes bytes.
@@ -59,6 +59,7 @@ class Caller:
         wants_bytes: whether the door sends the bytes of a file that is the result.
         on_progress: shows a few words of progress, where the door can.
         on_wait: gives the request more seconds, or takes some back, while it waits for a person.
+        once: key of the message that it sends: a second one with it in 24 hours is not sent.
         check_question: of a terminal, raises unless a question is all on its screen.
         model_reader: of an answering model, what it reads as: it knows the tools it is offered.
     """
@@ -77,11 +78,12 @@ class Caller:
     question: Question | None = None
     called_in_id: str | None = None
     call_stack: CallStack | None = None
-    is_scripted: bool = False
+    command: str = ""
     scope: TokenScope = TokenScope.APPROVE
     upload: PendingUpload | None = None
     wants_json: bool = False
     wants_bytes: bool = False
+    once: str = ""
     on_progress: Callable[[str], None] | None = None
     on_wait: Callable[[float], None] | None = None
     check_question: Callable[[int], None] | None = None
@@ -101,13 +103,13 @@ class Caller:
     def is_of_script(self) -> bool:
         """Whether a script or a custom command makes the request."""
         stack = self.call_stack
-        return self.is_scripted or (stack is not None and stack.is_nested)
+        return bool(self.command) or (stack is not None and stack.is_nested)
 
     @property
     def acting_agent(self) -> Agent:
         """The agent, in requests of scripts with the role of a member at most."""
-        is_more = self.is_of_script and self.agent.role in ("owner", "admin")
-        return replace(self.agent, role="member") if is_more else self.agent
+        has_more = self.is_of_script and self.agent.role in ("owner", "admin")
+        return replace(self.agent, role="member") if has_more else self.agent
 
     def with_verb(self, verb: str, line: str, arguments: Mapping[str, Any] | None = None) -> Caller:
         """Return the same caller, for the verb that its line runs."""
@@ -362,7 +364,8 @@ class Caller:
     @property
     def _script_name(self) -> str:
         stack = self.call_stack
-        return stack.names[0] if stack is not None and stack.is_nested else ""
+        of_call = stack and (stack.names[0] if stack.is_nested else self.command)
+        return of_call or ""  # without a call, the line has it
 
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.

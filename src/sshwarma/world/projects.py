@@ -7,6 +7,7 @@ directory reach the same project. The directory need not exist.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
+
+MAX_LINKS: Final = 40
+"""Links that a path may lead through, as for Linux itself."""
 
 PROJECTS_ID: Final = "projects"
 """The container of all projects."""
@@ -202,10 +206,10 @@ class ProjectPaths:
         if known is None:
             try:
                 async with asyncio.timeout(PROJECT_PATH_SECONDS):
-                    known = await asyncio.to_thread(os.path.realpath, path)
+                    known = await asyncio.to_thread(follow_links, path)
             except TimeoutError:
                 raise TimedOut("The directory of the project does not answer.") from None
-            except (OSError, RecursionError):  # a link that the server may not read, or too many
+            except OSError:
                 raise Invalid(f"The links of {shorten_name(path)} cannot be followed.") from None
             self._canonical[path] = known
         return known
@@ -222,6 +226,38 @@ def _join_path(directory: str, project: str) -> str:
 def _remove_dots(path: str) -> str:
     """Return a path without `.` and `..`, as its text says."""
     return os.path.normpath(path)
+
+
+def follow_links(path: str) -> str:
+    """Return where an absolute path leads, which need not exist.
+
+    Like `os.path.realpath`, but no link on the way may lead through the files that the kernel
+    makes: they say what the server has open.
+
+    Raises:
+        Invalid: if one does.
+        OSError: if there are more links than the system follows.
+    """
+    done, links = "/", 0
+    pending = path.split("/")
+    while pending:
+        name = pending.pop(0)
+        if name in ("", "."):
+            continue
+        following = str(Path(done).parent if name == ".." else Path(done, name))
+        if following != "/dev":  # /dev/shm is a place
+            _check_place(following, path)
+        try:
+            target = str(Path(following).readlink())
+        except OSError:  # no link, or nothing there, or nothing that the server may read
+            done = following
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        done = "/" if target.startswith("/") else done
+        pending = target.split("/") + pending
+    return done
 
 
 def is_place(path: str) -> bool:

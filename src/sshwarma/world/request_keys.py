@@ -15,11 +15,15 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects.sqlite import insert
 
-from sshwarma.common.limits import IDEMPOTENCY_KEY_SECONDS, MAX_IDEMPOTENCY_KEYS
+from sshwarma.common.limits import (
+    IDEMPOTENCY_KEY_SECONDS,
+    MAX_IDEMPOTENCY_KEY_CHARACTERS,
+    MAX_IDEMPOTENCY_KEYS,
+)
 from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.common.visible_nul import replace_nul
-from sshwarma.world.errors import Conflict
+from sshwarma.world.errors import Conflict, too_long_error
 from sshwarma.world.row import Row
 from sshwarma.world.rows import read_rows_by_id
 from sshwarma.world.schema import request_keys
@@ -118,8 +122,11 @@ def find_said(tx: Change, agent_id: str, key: str, text: str) -> Row | None:
     """Return the message that an agent has sent with a key before, if it has.
 
     Raises:
+        Invalid: if the key is too long.
         Conflict: if that was another message.
     """
+    if len(key) > MAX_IDEMPOTENCY_KEY_CHARACTERS:
+        raise too_long_error("once", len(key), MAX_IDEMPOTENCY_KEY_CHARACTERS)
     stored = find_key(tx.conn, agent_id, _SAID_PREFIX + key, tx.now)
     if stored is None or stored.body is None:
         return None

@@ -8,7 +8,7 @@ waiting leave no tool calls in the room's log.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -113,6 +113,9 @@ _VERBS_WITH_ROOM: Final = ("say", "history show")
 
 _ROOM_PARAMETER: Final = {"type": "string", "description": "Another room (default: yours)."}
 
+_VERBS_WITH_KEY: Final = ("say", "tell")
+_KEY_PARAMETER: Final = {"type": "string", "description": "Key: sent once in 24 h, if retried."}
+
 _BATCH_ADAPTER: Final = TypeAdapter(EventBatch)
 
 
@@ -162,6 +165,8 @@ def _make_verb_tool(name: str, verb: Verb) -> BuiltinTool:
     schema = _default_context_to_caller(tool.input_schema)
     if verb.name in _VERBS_WITH_ROOM:
         schema = {**schema, "properties": {**schema["properties"], "room": _ROOM_PARAMETER}}
+    if verb.name in _VERBS_WITH_KEY:
+        schema = {**schema, "properties": {**schema["properties"], "once": _KEY_PARAMETER}}
     tool = tool.model_copy(update={"input_schema": schema})
     return BuiltinTool(tool, verb.scope, partial(_run_verb, verb.name))
 
@@ -186,6 +191,11 @@ async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
             raise Invalid("room: must be text.")
         caller = await caller.in_room(room)
         arguments = {name: value for name, value in arguments.items() if name != "room"}
+    if verb in _VERBS_WITH_KEY and "once" in arguments:
+        if not isinstance(once := arguments["once"], str):
+            raise Invalid("once: must be text.")
+        caller = replace(caller, once=once)
+        arguments = {name: value for name, value in arguments.items() if name != "once"}
     result = await invoke(caller, verb, arguments)
     text, structured = await render_in_thread(MCP_CLIENT, result)
     if verb in _VERBS_WITH_CURSOR:

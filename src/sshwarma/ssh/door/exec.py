@@ -69,10 +69,8 @@ from sshwarma.world.reader import PERSON
 
 log = structlog.get_logger(__name__)
 
-READ_BYTES: Final = 256 * KIB
-"""Bytes of a file that are read at once."""
-
-_DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin")
+READ_BYTES: Final = 256 * KIB  # of a file at once
+_DOOR_FLAGS: Final = ("--json", "--room ROOM", "--stdin", "--once KEY")
 
 
 class ExecHandler(TaskHandler):
@@ -96,6 +94,7 @@ class ExecHandler(TaskHandler):
         self._utf8 = context.utf8(dict(channel.env))
         self._json = False
         self._waits = False  # --stdin: wait for piped input without a time limit
+        self._once = ""
         self._file = self._expect_file(command)
         self._start(self._run(command))
 
@@ -148,8 +147,9 @@ class ExecHandler(TaskHandler):
             line, room_name = self._door_flags(line)
             with self._context.world.open_requests.begin(self._agent_id) as request:
                 caller = self._context.make_caller(self._agent_id, "exec", self._origin)
+                progress = None if self._json else self._show_progress
                 caller = replace(caller, wants_json=self._json, wants_bytes=not self._json)
-                caller = replace(caller, on_progress=None if self._json else self._show_progress)
+                caller = replace(caller, on_progress=progress, once=self._once)
                 caller = await caller.in_accessible_room()
                 if room_name:
                     caller = await caller.in_room(room_name)
@@ -195,7 +195,7 @@ class ExecHandler(TaskHandler):
         self._channel.write_stderr(f"{escape_lines(text)}{self._newline}".encode(errors="replace"))
 
     def _door_flags(self, command: str) -> tuple[str, str]:
-        """Parse `--json`, `--stdin`, `--room NAME`; return the other words and the room.
+        """Parse the flags of this door; return the other words and the room.
 
         They are read at the end of the command, before its first argument or `= TEXT`, and anywhere
         if the verb takes no free text. Within a text, and after ` -- `, they belong to the text.
@@ -216,8 +216,9 @@ class ExecHandler(TaskHandler):
                     self._json = True
                 elif match["name"] == "stdin":
                     self._waits = True
-                else:
-                    room = match["room"] or room
+                elif match["flag"] == "room":
+                    room = match["value"]
+                self._once = match["value"] if match["flag"] == "once" else self._once
         head, tail = (remove_door_flags(part) for part in (line[:start], line[end:]))
         line = head + line[start:end] + tail
         if not takes_text and re.search(r"\s--room=?\s*$", line):

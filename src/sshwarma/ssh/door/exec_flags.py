@@ -1,4 +1,4 @@
-"""Flags that only commands over ssh have: `--json`, `--stdin`, `--room NAME`."""
+"""Flags that only commands over ssh have, such as `--json` and `--room NAME`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from sshwarma.verbs.registry import Verb
 _QUOTED: Final = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
 _WORD: Final = re.compile(rf"(?:--[\w-]+=)?{_QUOTED}|\S+", re.DOTALL)
 DOOR_FLAG: Final = re.compile(
-    rf"\s(?:--[\w-]+=)?{_QUOTED}|\s--(?:(?P<name>json|stdin)|room(?:=|\s+)(?P<room>\S+))(?=\s|$)",
+    rf"\s(?:--[\w-]+=)?{_QUOTED}"
+    r"|\s--(?:(?P<name>json|stdin)|(?P<flag>room|once)(?:=|\s+)(?P<value>\S+))(?=\s|$)",
     re.DOTALL,
 )
 """A flag of this door; or a quoted word, whose content is not one."""
 
-_FLAG_WORD: Final = re.compile(r"--(?:json|stdin|room=\S+)")
+_FLAG_WORD: Final = re.compile(r"--(?:json|stdin|(?:room|once)=\S+)")
+_FLAGS_WITH_VALUE: Final = ("--room", "--once")
 
 
 def remove_door_flags(command: str) -> str:
-    """Return a command without `--json`, `--stdin` and `--room NAME`."""
-    return DOOR_FLAG.sub(lambda match: "" if match["name"] or match["room"] else match[0], command)
+    """Return a command without the flags of this door."""
+    return DOOR_FLAG.sub(lambda match: "" if match["name"] or match["flag"] else match[0], command)
 
 
 def asks_for_help(command: str) -> bool:
@@ -41,7 +43,8 @@ def find_text_start(command: str, verb: Verb, verb_words: int) -> int:
         elif word[0].startswith("--"):
             name, equals, _ = word[0].removeprefix("--").partition("=")
             flag = verb.typed_flags.get(name)
-            is_value = not equals and (name == "room" or (flag is not None and not flag.boolean))
+            takes_value = name in ("room", "once") or (flag is not None and not flag.boolean)
+            is_value = not equals and takes_value
         elif words_left == 0:
             return word.start()
         else:
@@ -63,7 +66,7 @@ def find_text(command: str) -> tuple[int, int]:
     while last > first:
         if _FLAG_WORD.fullmatch(words[last - 1][0]):
             last -= 1
-        elif last - first > 1 and words[last - 2][0] == "--room":
+        elif last - first > 1 and words[last - 2][0] in _FLAGS_WITH_VALUE:
             last -= 2
         else:
             break
@@ -75,4 +78,4 @@ def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
     """Return how many words the flag at `first` has; 0 if that word is not a flag."""
     if first < last and _FLAG_WORD.fullmatch(words[first][0]):
         return 1
-    return 2 if first + 1 < last and words[first][0] == "--room" else 0
+    return 2 if first + 1 < last and words[first][0] in _FLAGS_WITH_VALUE else 0
