@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,14 +70,14 @@ async def test_links_of_this_machine_lead_to_one_project(
 async def test_paths_that_are_no_place_for_a_project_are_left_out(
     world: World, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find = os.path.realpath
+    readlink = Path.readlink
 
-    def deny(path: str) -> str:
-        if path == "/locked":
+    def deny(path: Path) -> Path:
+        if path == Path("/locked"):
             raise PermissionError(path)
-        return find(path)
+        return readlink(path)
 
-    monkeypatch.setattr("os.path.realpath", deny)
+    monkeypatch.setattr(Path, "readlink", deny)
     items = [{"project": one, "key": "k", "value": "v"} for one in ("/sys/x", "/locked", "/p/x")]
     step = {"kind": "values", "items": items, "rooms": []}
     options: dict[str, Any] = {"person": "alice", "model": "", "apply": True}

@@ -109,6 +109,6 @@ def test_tool_of_somebody_else_changes_no_toolset(house: Server) -> None:
         code = f"return host.call('toolsets:{call})"
         assert bob.run(f"tool new den:{tool}", code.encode(), "-T").status == 0
         called = house.owner.run(f"run --room den den:{tool}")
-        assert called.status == 1 and "by no tool" in called.out + called.err, called
+        assert called.status == 1 and "and no script" in called.out + called.err, called
     assert house.owner.json("toolset list")["toolsets"] == []
     bob.hang_up()

@@ -1713,7 +1713,7 @@ MAX_SCRIPT_STATE_BYTES: Final = 64 * KIB
 """Bytes of keys and values in one store of a script: visitors without the build right fill it."""
 
 MAX_SCRIPT_STATE_KEY_CHARACTERS: Final = 255
-"""Characters of a key of a script's store."""
+"""Characters of a key of a script's store: a key is a name, and no text."""
 
 MAX_EVENT_PATTERNS: Final = 20
 """Events that a hook or a trigger is for: each is compared with every row."""
@@ -1725,25 +1725,26 @@ MAX_HOOKS_PER_AGENT: Final = 100
 """Hooks that one agent has made: each runs as long as the server."""
 
 MAX_HOOK_TEMPLATE_CHARACTERS: Final = 4_000
-"""Characters of the template of a hook."""
+"""Characters of the template of a hook: it is read at each post."""
 
 MAX_KEPT_DELIVERIES: Final = 100
-"""Attempts of a hook that its log has."""
+"""Attempts of a hook that its log has: older ones say nothing of how it is now."""
 
 MAX_HOOK_BODY_BYTES: Final = 256 * KIB
-"""Bytes that one post to a hook may have; services of code and of CI send up to 100 KiB."""
+"""Bytes that one post to a hook may have: it is held in memory; services send up to 100 KiB."""
 
-MAX_HOOK_POSTS_PER_10_SECONDS: Final = 200
-"""Posts to one hook that are taken: each becomes a line that everybody in the room reads."""
+MAX_HOOK_POSTS_PER_WINDOW: Final = 200
+"""Posts to one hook in RATE_WINDOW_SECONDS: each becomes a line that all in the room read."""
 
 HOOK_TIMEOUT_SECONDS: Final = 15.0
 """Seconds that the server of a hook has to answer. Events after it wait meanwhile."""
 
 MAX_HOOK_RETRY_SECONDS: Final = 300.0
-"""Seconds between two attempts of a hook that fails; they double from 1 to this."""
+"""Seconds between two attempts of a hook that fails, at most: they double from 1, because a server
+that is away for long must be asked rarely."""
 
-MAX_HOOK_FAILING_SECONDS: Final = 86_400.0
-"""Seconds for which a hook is tried while it fails; then it is off, until somebody turns it on."""
+MAX_HOOK_FAILING_SECONDS: Final = DAY_SECONDS
+"""Seconds for which a hook that fails is tried: its server may be gone for good. Then it is off."""
 
 MAX_HEARD_ROOMS: Final = 20
 """Rooms that one stream of events has: each is a part of the cursor that every event carries."""

@@ -34,7 +34,7 @@ from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import AgentsChanged, WorldChanged
+from sshwarma.world.events import AgentsChanged, RowAppended, WorldChanged
 from sshwarma.world.ids import now_ms
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -80,11 +80,16 @@ class Hooks:
         await self._tasks.cancel()
         await self._sender.close()
 
+    def stop(self, hook_id: str) -> asyncio.Task[None] | None:
+        """End a hook; return its task, which stores where it was."""
+        running = self._running.pop(hook_id, None)
+        if running is not None:
+            running.cancel()
+        return running
+
     def refresh(self, hook_id: str) -> None:
-        """Run a hook again after it was changed; one that is off or removed ends."""
-        earlier = self._running.pop(hook_id, None)
-        if earlier is not None:
-            earlier.cancel()
+        """Run a hook, again if it was changed."""
+        earlier = self.stop(hook_id)
         run = partial(self._run, hook_id, earlier)
         self._running[hook_id] = self._tasks.keep_running(run, name=f"hook {hook_id}")
 
@@ -104,28 +109,27 @@ class Hooks:
         if earlier is not None:
             await asyncio.wait({earlier})
         reader: _HookReader | None = None
-        wake = asyncio.Event()
+        wake = _Wake()
         stops = [
-            self._world.bus.on_event(kind, lambda _: wake.set())
-            for kind in (WorldChanged, AgentsChanged)
+            self._world.bus.on_event(kind, wake.check) for kind in (WorldChanged, AgentsChanged)
         ]
         try:
             hook = await self._read(hook_id)
             if hook is not None and hook.off_reason is None:
                 stops += [
-                    self._world.bus.on_room(hook.room_id, lambda _: wake.set()),
-                    self._world.bus.on_agent(hook.agent_id, lambda _: wake.set()),
+                    self._world.bus.on_room(hook.room_id, wake.hear),
+                    self._world.bus.on_agent(hook.agent_id, wake.hear),
                 ]
                 reader = _HookReader(self._world, hook)
             while reader is not None:
-                wake.clear()
-                if not await reader.may_hear():
-                    await wake.wait()
-                    continue
-                if not await self._post_page(reader):
-                    return
-                if not reader.has_more:
-                    await wake.wait()
+                wake.event.clear()
+                may_hear = await reader.may_hear()
+                if may_hear and wake.take_rows():
+                    if not await self._post_page(reader):
+                        return
+                    if reader.has_more:
+                        wake.read()
+                await wake.event.wait()
         finally:
             for stop in stops:
                 stop()
@@ -207,6 +211,37 @@ class Hooks:
         return await self._sender.post(
             target.url, body, headers, allow_private=target.allow_private
         )
+
+
+class _Wake:
+    """What wakes a hook: rows to read, or only a change of what its maker may do.
+
+    Attributes:
+        event: set when there is something to do.
+    """
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+        self._has_rows = True  # those that came before it ran
+
+    def check(self, event: object = None) -> None:
+        """Wake it: rights or names may have changed."""
+        self.event.set()
+
+    def hear(self, event: object) -> None:
+        """Wake it if a row has come; parts of answers, which are many, do not."""
+        if isinstance(event, RowAppended):
+            self.read()
+
+    def read(self) -> None:
+        """Wake it: there are rows."""
+        self._has_rows = True
+        self.event.set()
+
+    def take_rows(self) -> bool:
+        """Return whether rows have come since this was asked last."""
+        has_rows, self._has_rows = self._has_rows, False
+        return has_rows
 
 
 class _HookReader:

@@ -173,7 +173,7 @@ def ask_to_switch_on(caller: Caller, room: Room, switch: OffSwitch) -> str:
     """Return whom to ask if only others may take a switch away; "" if the caller may."""
     if switch.source != "room" or Right.BUILD in caller.rights_in(room, now_ms()):
         return ""
-    return explain_granters(caller, Right.BUILD, room).hint_for(caller.reader)
+    return explain_granters(caller.world.agents, Right.BUILD, room).hint_for(caller.reader)
 
 
 def suggest_load_again(context: str, namespace: str) -> NextCall:

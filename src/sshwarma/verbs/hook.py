@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -14,158 +14,15 @@ from sshwarma.hooks.records import Delivery, Hook, IncomingSource, OutgoingTarge
 from sshwarma.hooks.templates import check_body, check_template
 from sshwarma.mcp.client.address import check_address
 from sshwarma.services import services_of
-from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Flag, Option, Word
+from sshwarma.verbs.hook_views import HookItem, HookList, HookLog, HookTest, NewHook
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import ArgumentRight
-from sshwarma.verbs.views import Confirmation, draw_columns, format_clock, view, view_for_reader
+from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
-from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.store import Change
-
-
-@dataclass(frozen=True, slots=True)
-class HookItem:
-    """A hook of a room.
-
-    Attributes:
-        direction: `out` posts events, `in` takes posts.
-        by: who made it: it has this agent's rights.
-        on: out: the events; in: `say`, or the kind of the entries of the journal.
-        target: out: where it posts; the whole address only for its maker.
-        is_on: whether it runs.
-        failing_since: when its first post failed since one arrived; milliseconds.
-        off_reason: why it is off.
-        last: its last delivery.
-    """
-
-    name: str
-    direction: Literal["out", "in"]
-    by: str
-    on: tuple[str, ...]
-    target: str
-    is_on: bool
-    failing_since: int | None
-    off_reason: str
-    last: Delivery | None
-
-
-@dataclass(frozen=True, slots=True)
-class HookList:
-    """The hooks of a room."""
-
-    room: str
-    hooks: tuple[HookItem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NewHook:
-    """A new hook: `secret` is shown once; `url` is the address of an incoming one."""
-
-    name: str
-    room: str
-    secret: str
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class HookLog:
-    """The last deliveries of a hook, oldest first."""
-
-    name: str
-    deliveries: tuple[Delivery, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HookTest:
-    """How the post of a test went; `error` is "" if it arrived."""
-
-    name: str
-    status: int | None
-    error: str
-
-
-@view_for_reader(HookList)
-def draw_hook_list(result: HookList, reader: Reader) -> Block:
-    """Draw the hooks of a room."""
-    if not result.hooks:
-        post = next_call(
-            "{} posts its events to another server.",
-            "hook add",
-            name="NAME",
-            url="URL",
-            on="EVENTS",
-        )
-        take = next_call("{} takes posts of others.", "hook in", name="NAME")
-        none = f"No hooks in {result.room}. {post.text(reader)} {take.text(reader)}"
-        return block(line(none))
-    return block(
-        line(("heading", f"Hooks in {result.room}:")),
-        *draw_columns(
-            (
-                ("mark", hook.name),
-                "→" if hook.direction == "out" else "←",
-                hook.target or ", ".join(hook.on),
-                ", ".join(hook.on) if hook.target else "",
-                ("dim", f"by {hook.by}"),
-                _describe_state(hook),
-            )
-            for hook in result.hooks
-        ),
-    )
-
-
-def _describe_state(hook: HookItem) -> tuple[str, str]:
-    if not hook.is_on:
-        return ("warn", f"off: {hook.off_reason}")
-    if hook.failing_since is not None and hook.last is not None:
-        return ("warn", f"fails since {format_clock(hook.failing_since)}: {hook.last.error}")
-    return ("dim", f"last {format_clock(hook.last.at)}" if hook.last else "nothing yet")
-
-
-@view(NewHook)
-def draw_new_hook(new: NewHook) -> Block:
-    """Draw a new hook with its secret."""
-    if new.url:
-        return block(
-            line(("mark", new.url)),
-            line(("dim", "Who posts there speaks in "), ("room", new.room), ("dim", ".")),
-            line(("dim", "Copy it now: only its hash is stored.")),
-        )
-    return block(
-        line(("mark", new.secret)),
-        line(("dim", f"{new.name} signs with this key, by the Standard Webhooks specification.")),
-        line(("dim", "Copy it now: it is not shown again.")),
-    )
-
-
-@view(HookLog)
-def draw_hook_log(result: HookLog) -> Block:
-    """Draw the last deliveries of a hook."""
-    if not result.deliveries:
-        return block(line(f"{result.name} has delivered nothing yet."))
-    return block(
-        *draw_columns(
-            (
-                ("time", format_clock(one.at)),
-                str(one.status or "-"),
-                ("dim", f"{one.ms} ms"),
-                ("warn", one.error) if one.error else "ok",
-                ("dim", one.event),
-            )
-            for one in result.deliveries
-        )
-    )
-
-
-@view(HookTest)
-def draw_hook_test(result: HookTest) -> Block:
-    """Draw how a test went."""
-    if result.error:
-        return block(line(("warn", f"{result.name}: {result.error}")))
-    return block(line(f"{result.name}: the test arrived (HTTP {result.status})."))
 
 
 async def complete_hooks(request: CompletionRequest) -> list[Option]:
@@ -205,10 +62,8 @@ def _make_item(caller: Caller, one: Hook, last: Delivery | None) -> HookItem:
     target, source = one.target, one.source
     address = ""
     if target is not None:
-        parts = urlsplit(target.url)
         is_own = one.agent_id == caller.agent.id
-        # Services put secrets into the path.
-        address = target.url if is_own else f"{parts.scheme}://{parts.netloc}/…"
+        address = target.url if is_own else _hide_path(target.url)
     on = target.on.split(",") if target is not None else [(source and source.kind) or "say"]
     return HookItem(
         one.name,
@@ -221,6 +76,12 @@ def _make_item(caller: Caller, one: Hook, last: Delivery | None) -> HookItem:
         one.off_reason or "",
         last,
     )
+
+
+def _hide_path(url: str) -> str:
+    """Return the beginning of an address: services put secrets into the path."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/…"
 
 
 @hook.verb(
@@ -263,9 +124,12 @@ async def add_hook(
         url, ",".join(one.text for one in patterns), check_body(body) if body else "", own,
         allow_private,
     )  # fmt: skip
-    new, secret = await _store(
-        caller, name, target, f"posts {target.on} to {urlsplit(url).hostname}"
-    )
+    # The audit gets no path, either.
+    line, arguments = caller.line.replace(url, _hide_path(url)), caller.arguments
+    hidden = {**arguments, "url": _hide_path(url)} if arguments else None
+    caller = replace(caller, line=line, arguments=hidden)
+    does = f"posts {target.on} to {urlsplit(url).hostname}"
+    new, secret = await _store(caller, name, target, does)
     services_of(caller).hooks.refresh(new.id)
     return NewHook(new.name, (await caller.room()).name, secret)
 
@@ -369,8 +233,11 @@ async def _turn(caller: Caller, name: str, off_reason: str | None) -> Confirmati
         caller.append_notice(tx, f"turned the hook {found.name} {state}")
 
     await caller.change(work)
-    if found.target is not None:
-        services_of(caller).hooks.refresh(found.id)
+    hooks = services_of(caller).hooks
+    if off_reason is not None:
+        hooks.stop(found.id)
+    elif found.target is not None:
+        hooks.refresh(found.id)
     return Confirmation(f"The hook {found.name} is {state}.")
 
 
@@ -388,8 +255,7 @@ async def remove_hook(caller: Caller, name: HookName) -> Confirmation:
         caller.append_notice(tx, f"removed the hook {found.name}")
 
     await caller.change(work)
-    if found.target is not None:
-        services_of(caller).hooks.refresh(found.id)
+    services_of(caller).hooks.stop(found.id)
     return Confirmation(f"Removed the hook {found.name}.")
 
 

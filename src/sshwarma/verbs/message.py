@@ -178,7 +178,9 @@ async def check_may_change(caller: Caller, turn: Turn) -> None:
         Forbidden: if another agent asked it and the caller lacks the moderate right.
     """
     asker, room = caller.world.agents.name_of(turn.opened_by), await caller.room()
-    refusal = explain_granters(caller, Right.MODERATE, room, f"for a question of {asker}")
+    refusal = explain_granters(
+        caller.world.agents, Right.MODERATE, room, f"for a question of {asker}"
+    )
     await ASKER_RIGHT.require(caller, turn.opened_by, refusal=refusal)
 
 

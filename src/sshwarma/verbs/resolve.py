@@ -210,7 +210,7 @@ async def _is_visible(caller: Caller, thing: Thing) -> bool:
             if not caller.may_know_of(room, now):
                 return False
             if link is not thing and Right.ENTER not in caller.rights_in(room, now):
-                raise explain_granters(caller, Right.ENTER, room)
+                raise explain_granters(caller.world.agents, Right.ENTER, room)
         if link.kind == "agent" and link is not thing and link.id != caller.agent.id:
             return await caller.may_administer()
     return True

@@ -177,14 +177,14 @@ class RankRight:
         own_rights = here.rights_of(caller.agent, now=now)
         if Right.ADMIN in target_rights and Right.OWN not in own_rights:
             raise explain_granters(
-                caller,
+                caller.world.agents,
                 Right.OWN,
                 here,
                 f"to {self.action} {target.name}, an {target.role} of this server",
             )
         if is_room_owner and Right.ADMIN not in own_rights:
             raise explain_granters(
-                caller,
+                caller.world.agents,
                 Right.ADMIN,
                 here,
                 f"to {self.action} {target.name}, an owner of {here.name} too",
@@ -284,7 +284,7 @@ class MemberRight:
         member = room.members.get(agent.id)
         has_role = member is not None and member.role is not None
         if not has_role and Right.CREATE not in room.rights_of(agent, now=now_ms()):
-            raise explain_granters(caller, Right.CREATE, room, self.purpose)
+            raise explain_granters(caller.world.agents, Right.CREATE, room, self.purpose)
 
 
 RightRule: TypeAlias = (

@@ -127,7 +127,9 @@ async def _stop_one(caller: Caller, room: Room, number: str) -> Confirmation:
             hint=next_call("{} shows what runs.", "look"),
         )
     by = caller.world.agents.name_of(found.agent_id)
-    refusal = explain_granters(caller, Right.MODERATE, room, f"for what is run by {by}")
+    refusal = explain_granters(
+        caller.world.agents, Right.MODERATE, room, f"for what is run by {by}"
+    )
     await ASKER_RIGHT.require(caller, found.agent_id, room=room, refusal=refusal)
     return (await _end_work(caller, [found])).confirm()
 
@@ -151,7 +153,7 @@ async def _refuse(
         "what is run by": sorted({find_name(one.agent_id) for one in work}),
     }
     others = " and ".join(f"{kind} {' and '.join(names)}" for kind, names in kinds.items() if names)
-    refusal = explain_granters(caller, Right.MODERATE, room, f"for {others}")
+    refusal = explain_granters(caller.world.agents, Right.MODERATE, room, f"for {others}")
     await ASKER_RIGHT.require(caller, room=room, refusal=refusal)
 
 

@@ -13,7 +13,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sshwarma.common.limits import MAX_HOOK_BODY_BYTES, MAX_HOOK_POSTS_PER_10_SECONDS
+from sshwarma.common.limits import (
+    MAX_HOOK_BODY_BYTES,
+    MAX_HOOK_POSTS_PER_WINDOW,
+    RATE_WINDOW_SECONDS,
+)
 from sshwarma.common.messages import with_limit
 from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, SlidingWindow
 from sshwarma.common.refusals import count_refusal
@@ -49,7 +53,9 @@ class IncomingHooks:
         self._services = services
         self._settings = settings
         self._keyed = KeyedRequests(world)
-        self._rate = SlidingWindow(MAX_HOOK_POSTS_PER_10_SECONDS, 10.0, max_keys=MAX_TRACKED_AGENTS)
+        self._rate = SlidingWindow(
+            MAX_HOOK_POSTS_PER_WINDOW, RATE_WINDOW_SECONDS, max_keys=MAX_TRACKED_AGENTS
+        )
 
     @property
     def route(self) -> Route:
@@ -93,7 +99,9 @@ class IncomingHooks:
         """Say or note what was posted; return the number of its row and the response."""
         if wait := self._rate.hit(hook.id):
             count_refusal("hook_posts")
-            limit = with_limit("Too many posts in 10 s", MAX_HOOK_POSTS_PER_10_SECONDS)
+            limit = with_limit(
+                f"Too many posts in {RATE_WINDOW_SECONDS:.0f} s", MAX_HOOK_POSTS_PER_WINDOW
+            )
             raise RateLimited(f"{limit}.", retry_after_seconds=max(1, round(wait)))
         body = bytearray()
         async for chunk in read_body(request, MAX_HOOK_BODY_BYTES):

@@ -297,7 +297,7 @@ class Caller:
         room = room or await self.room()
         now = now_ms()
         if right not in self.rights_in(room, now):
-            raise explain_missing_right(self, right, room, now)
+            raise explain_missing_right(self.agent, self.world.agents, right, room, now)
         self.require_scope(required_scope(right))
 
     async def refreshed(self) -> Caller:
@@ -328,7 +328,7 @@ class Caller:
         rights = as_visitor.rights_of(current.agent, now=now)
         for right in (Right.ENTER, Right.TALK):
             if right not in rights:
-                raise explain_missing_right(current, right, room, now)
+                raise explain_missing_right(current.agent, self.world.agents, right, room, now)
         return current
 
     def _current_agent(self) -> Agent:

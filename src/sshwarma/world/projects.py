@@ -236,7 +236,8 @@ def follow_links(path: str) -> str:
 
     Raises:
         Invalid: if one does.
-        OSError: if there are more links than the system follows.
+        OSError: if the server may not read one, if a name is too long, or if there are more links
+            than the system follows.
     """
     done, links = "/", 0
     pending = path.split("/")
@@ -249,8 +250,10 @@ def follow_links(path: str) -> str:
             _check_place(following, path)
         try:
             target = str(Path(following).readlink())
-        except OSError:  # no link, or nothing there, or nothing that the server may read
-            done = following
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+                raise
+            done = following  # no link, or nothing there
             continue
         links += 1
         if links > MAX_LINKS:
