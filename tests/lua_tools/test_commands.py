@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 
 import pytest
@@ -14,6 +15,8 @@ from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
+from support.services import services_in
+from support.waiting import until
 
 
 async def command(who: Someone, name: str, text: str, where: str = "room") -> None:
@@ -229,6 +232,36 @@ async def test_command_calls_no_tool_that_is_for_administrators(
             result = await do(alice, f"/{name}")
             raise WorldError(str(result))
     assert (await do(alice, "/run corp:danger")).text == "ran"
+
+
+async def test_who_plants_a_script_does_not_allow_what_it_asks(
+    world: World, alice: Someone, bob: Someone, den: str
+) -> None:
+    """The call is in the name of who typed the command."""
+    await do(bob, "/create trap")
+    await do(alice, "/tool new me:danger = return 'ran'")
+    await do(alice, "/tool set me:danger approval on")
+    await do(alice, "/equip me me:danger")
+    await do(alice, "/join trap")
+    await command(bob, "trap", f'return host.call("{alice.caller.agent.name}:danger")')
+    asking = asyncio.create_task(do(alice, "/trap"))
+    approvals = services_in(world).tools.approvals
+    await until(lambda: approvals.list_in(alice.caller.room_id) or asking.done())
+    (waiting,) = approvals.list_in(alice.caller.room_id)
+    told = (await refused(bob, f"/allow {waiting.number}")).message
+    assert "in the name of alice" in told
+    await do(alice, f"/allow {waiting.number}")
+    assert (await asking).text == "ran"
+
+
+async def test_script_does_not_run_where_only_a_role_lets_its_caller_in(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await do(bob, "/create vault")
+    await do(bob, "/room private")
+    await do(alice, "/join vault")
+    await command(alice, "spy", "return room.name", where="me")
+    assert "needs the enter right" in (await refused(alice, "/spy")).message
 
 
 async def test_audit_of_a_command_says_what_it_ran(

@@ -142,5 +142,8 @@ def test_message_with_a_key_is_sent_once_over_ssh(alice: Person, bob: Person, ro
     assert said(alice, room) == ["hello", "hello"], "keys of others are others"
     for _ in range(2):
         bob.does(f"tell --once t {alice.name} psst")
+    for elsewhere in (f"tell --once t {bob.server.owner.name} psst", "say --once k1 hello"):
+        refused = bob.run(elsewhere)
+        assert refused.status == 1 and "another message was sent" in refused.err, elsewhere
     private = [one["text"] for one in alice.json(f"history @{bob.name}")["entries"]]
     assert private == ["psst"]

@@ -85,6 +85,7 @@ class WaitingApproval:
         asked_at: in milliseconds since 1970.
         turn_id: the turn that waits for it, if a model calls the tool.
         call_id: its record; None for one that is not recorded.
+        is_of_script: whether a script calls the tool in the name of a person, who then has to know.
         read_by: agents that were shown all of the arguments of a long question.
         deciding: held while an answer or a withdrawal is recorded, so that only one is.
     """
@@ -101,6 +102,7 @@ class WaitingApproval:
     read_by: set[str] = field(default_factory=set, compare=False)
     turn_id: str | None = None
     call_id: str | None = None
+    is_of_script: bool = False
 
     @property
     def question(self) -> str:
@@ -226,6 +228,7 @@ class Approvals:
             now_ms(), asyncio.get_running_loop().create_future(),
             turn_id=caller.call_stack.turn_id if caller.call_stack else None,
             call_id=caller.call_stack.row_id if caller.call_stack else None,
+            is_of_script=caller.is_of_script and caller.agent.kind == "person",
         )  # fmt: skip
         self._waiting[waiting.number] = waiting
         _extend_time(caller, APPROVAL_TIMEOUT_SECONDS)

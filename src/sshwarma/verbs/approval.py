@@ -29,6 +29,7 @@ from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, NotFound
 from sshwarma.world.ids import now_ms
+from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.reader import next_call
 from sshwarma.world.world import World
 
@@ -233,4 +234,10 @@ async def _find_waiting(caller: Caller, number: int | None, verb_name: str) -> W
     await caller.with_room(room.id).require(Right.BUILD, room)
     if not may_approve(caller.agent, room):
         raise Forbidden("Permission denied: needs the build right there.")
+    # Else who has planted a script could allow what it does in the name of another.
+    if waiting.is_of_script and caller.agent.id != waiting.asked_for:
+        name = caller.world.agents.name_of(waiting.asked_for)
+        purpose = f"to allow a script what it asks in the name of {name}"
+        if Right.ADMIN not in caller.rights_in(room, now_ms()):
+            raise explain_granters(caller.world.agents, Right.ADMIN, room, purpose)
     return waiting

@@ -54,7 +54,7 @@ async def _run_command(
     given = join_texts(given, piped)
     command_caller = replace(caller.with_verb(command.name, line), command=f"/{command.name}")
     if command.is_script:
-        await caller.require(Right.ENTER)
+        await command_caller.require(Right.ENTER)
         return await commands.run_script(command_caller, command, given)
     expanded = command.expanded(given)
     try:

@@ -195,7 +195,7 @@ def _append_message(
     speaker: str,
 ) -> tuple[Row, list[Turn]]:
     """Append a message to the room's log, with a turn for each model that it asks."""
-    if caller.once and (said := find_said(tx, caller.agent.id, caller.once, text)):
+    if caller.once and (said := find_said(tx, caller.agent.id, caller.once, text, caller.room_id)):
         return said, []
     new_turns = open_turns(
         tx,

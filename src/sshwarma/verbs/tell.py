@@ -85,7 +85,8 @@ async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> 
     message = clean_text(caller, text)
 
     def send(tx: Change) -> Row:
-        if caller.once and (said := find_said(tx, caller.agent.id, caller.once, message)):
+        log_id = private_messages.find_private_log(tx.conn, caller.agent.id, recipient.id)
+        if caller.once and (said := find_said(tx, caller.agent.id, caller.once, message, log_id)):
             return said
         row = private_messages.send_private_message(
             tx, caller.agent.id, recipient.id, message, describe_origin(caller)

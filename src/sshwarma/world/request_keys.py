@@ -118,12 +118,14 @@ def store_key(tx: Change, request: KeyedRequest) -> None:
         )
 
 
-def find_said(tx: Change, agent_id: str, key: str, text: str) -> Row | None:
+def find_said(tx: Change, agent_id: str, key: str, text: str, log_id: str | None) -> Row | None:
     """Return the message that an agent has sent with a key before, if it has.
+
+    `log_id` is the room, or the log of two agents, for which it is.
 
     Raises:
         Invalid: if the key is too long.
-        Conflict: if that was another message.
+        Conflict: if that was another message, or for another place.
     """
     if len(key) > MAX_IDEMPOTENCY_KEY_CHARACTERS:
         raise too_long_error("once", len(key), MAX_IDEMPOTENCY_KEY_CHARACTERS)
@@ -131,7 +133,7 @@ def find_said(tx: Change, agent_id: str, key: str, text: str) -> Row | None:
     if stored is None or stored.body is None:
         return None
     (row,) = read_rows_by_id(tx.conn, [stored.body])
-    if row.content != replace_nul(text):
+    if row.content != replace_nul(text) or row.room_id != log_id:
         raise Conflict(
             f"once: another message was sent with the key {shorten_name(key)} in the last"
             f" {IDEMPOTENCY_KEY_SECONDS // HOUR_SECONDS} hours.",
