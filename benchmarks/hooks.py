@@ -91,7 +91,7 @@ async def main() -> None:
         owner, member = await make_tokens(Path(home) / "world.db", 2)
         async with running(*serve(home)) as facts:
             address = facts["http"]
-            made = await Connection(address, owner).post("/api/v1/verbs/hook%20in", {"name": "ci"})
+            made = await Connection(address, owner).post("/api/v1/verbs/hook_in", {"name": "ci"})
             path = "/hooks/" + made[1]["result"]["secret"]
             for name in ("alone", "with posts", "alone", "with posts"):
                 posting = None
