@@ -162,7 +162,7 @@ def test_nothing_is_lost_or_changed_by_kills(serve: Callable[..., Server]) -> No
                 wait_until(lambda receiver=receiver: receiver.taken)
                 if is_killed:
                     server.kill()
-                arrived += receiver.posts
+            arrived += receiver.posts
         else:
             server.owner.does(f"say line {number}")
             server.kill()
@@ -171,7 +171,7 @@ def test_nothing_is_lost_or_changed_by_kills(serve: Callable[..., Server]) -> No
     with receiving(port=port) as receiver:
         server.owner.does("say the last")
         wait_until(lambda: any("the last" in one.data["text"] for one in receiver.taken))
-        arrived += receiver.posts
+    arrived += receiver.posts
     texts: dict[str, str] = {}
     for one in arrived:
         text = one.data["data"]["text"]
