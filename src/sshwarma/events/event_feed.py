@@ -81,7 +81,7 @@ class EventFeed:
             caller: who hears.
             rooms: the rooms.
             after: the position in their logs; None for now, also in a room that it lacks.
-            types: the types of events that are wanted; all if there are none.
+            types: the types of events to hear; empty for all types.
             with_own: whether the caller hears what it says itself.
 
         Raises:

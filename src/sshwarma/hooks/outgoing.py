@@ -146,10 +146,9 @@ class Hooks:
     async def _post_page(self, reader: _HookReader) -> bool:
         """Post what is meant of the next rows; return whether the hook is still on."""
         for row, event, on in await reader.read():
-            is_row = isinstance(event, RowEvent)
-            message_id = f"{reader.hook.id}.{row.id}" + ("" if is_row else ".turns")
-            data = EVENT_ADAPTER.dump_python(event, mode="json")
             cursor = event.id if isinstance(event, RowEvent) else None
+            message_id = f"{reader.hook.id}.{row.id}" + (".turns" if cursor is None else "")
+            data = EVENT_ADAPTER.dump_python(event, mode="json")
             if not await self._deliver(reader.hook, message_id, on, data, cursor):
                 return False
             reader.hook = replace(reader.hook, failing_since=None)
@@ -180,13 +179,10 @@ class Hooks:
             at = now_ms()
             delivery = Delivery(at, message_id, outcome.status, took, outcome.error)
             failing_since = (failing_since or at) if outcome.error else None
-            is_late = bool(failing_since) and at - (failing_since or at) > (
-                MAX_HOOK_FAILING_SECONDS * 1000
-            )
             off = ""
             if outcome.is_gone:
                 off = "its server wants no more posts (HTTP 410)"
-            elif outcome.error and is_late:
+            elif failing_since and at - failing_since > MAX_HOOK_FAILING_SECONDS * 1000:
                 off = f"it failed for a day: {outcome.error}"
             await self._world.change(
                 partial(_store, hook=hook, delivery=delivery, cursor=cursor, off=off)

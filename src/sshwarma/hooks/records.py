@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -248,11 +247,11 @@ def store_delivery(tx: Change, hook_id: str, delivery: Delivery) -> None:
         )
 
 
-def read_deliveries(conn: Connection, hook_ids: Iterable[str], limit: int) -> list[Delivery]:
-    """Return the last deliveries of hooks, oldest first."""
+def read_deliveries(conn: Connection, hook_id: str, limit: int) -> list[Delivery]:
+    """Return the last deliveries of a hook, oldest first."""
     query = (
         select(hook_deliveries)
-        .where(hook_deliveries.c.hook_id.in_(list(hook_ids)))
+        .where(hook_deliveries.c.hook_id == hook_id)
         .order_by(hook_deliveries.c.n.desc())
         .limit(limit)
     )

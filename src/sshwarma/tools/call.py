@@ -224,12 +224,11 @@ class Tools:
             NotFound: if there is no such tool, or it is switched off.
             Unavailable: if it cannot be used now.
         """
-        tool = await self.find_known(caller, name)
-        if tool is None:
-            return (await self.find(caller, name)).thing  # raises
         load = await self._world.loadout(caller.room_id, caller.agent.id)
-        if any(item.thing.id == tool.id for item in load.tools):
-            return (await self.find(caller, name)).thing
+        is_equipped = NameTable(load.tools).find(name) is not None
+        tool = None if is_equipped else await self._find_unequipped(caller, name)
+        if tool is None:
+            return (await self.find(caller, name)).thing  # or raises
         states = await self._world.states(caller.room_id)
 
         def read(conn: Connection) -> tuple[LoadoutItem, bool]:

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from sqlalchemy import Connection
+
 from sshwarma.common.limits import MAX_KEPT_DELIVERIES
 from sshwarma.events.patterns import parse_patterns
 from sshwarma.hooks import records
@@ -49,13 +51,14 @@ hook = group(
 async def list_hooks(caller: Caller) -> HookList:
     """List the hooks of the room."""
     room = await caller.room()
-    found = await caller.world.store.read(partial(records.list_hooks, room_id=room.id))
-    items = []
-    for one in found:
-        query = partial(records.read_deliveries, hook_ids=[one.id], limit=1)
-        last = await caller.world.store.read(query)
-        items.append(_make_item(caller, one, last[0] if last else None))
-    return HookList(room.name, tuple(items))
+
+    def read(conn: Connection) -> list[HookItem]:
+        return [
+            _make_item(caller, one, next(iter(records.read_deliveries(conn, one.id, 1)), None))
+            for one in records.list_hooks(conn, room.id)
+        ]
+
+    return HookList(room.name, tuple(await caller.world.store.read(read)))
 
 
 def _make_item(caller: Caller, one: Hook, last: Delivery | None) -> HookItem:
@@ -186,7 +189,7 @@ async def show_log(caller: Caller, name: HookName) -> HookLog:
         name: the hook.
     """
     found = await _find(caller, name)
-    query = partial(records.read_deliveries, hook_ids=[found.id], limit=MAX_KEPT_DELIVERIES)
+    query = partial(records.read_deliveries, hook_id=found.id, limit=MAX_KEPT_DELIVERIES)
     return HookLog(found.name, tuple(await caller.world.store.read(query)))
 
 

@@ -173,7 +173,6 @@ async def import_toolset(
             only.
         packages: install the packages that it requires, which its tools can import; owners only.
     """
-    _check_direct(caller)
     allowed = Allowed(network, packages)
     if caller.call_stack is not None and allowed != Allowed():
         raise Forbidden("Only a person can allow a toolset the network or packages, not a tool.")
@@ -201,7 +200,6 @@ async def export_toolset(caller: Caller, name: ToolsetName) -> FileDownload | To
     Args:
         name: its id.
     """
-    _check_direct(caller)
     services = services_of(caller)
 
     def read(conn: Connection) -> tuple[Thing, list[records.StoredFile], list[overrides.Override]]:
@@ -279,7 +277,6 @@ async def uninstall_toolset(
         name: its id.
         yes: do it; without this, only what would be done is said.
     """
-    _check_direct(caller)
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
     records.check_no_plugin(space)
     read = caller.world.store.read
@@ -334,18 +331,7 @@ def _hint_at_pipe(file_name: str) -> TextByReader:
     )
 
 
-def _check_direct(caller: Caller) -> None:
-    """Refuse a call by another tool or a custom command, which act as who calls them.
-
-    Raises:
-        Forbidden: if one calls.
-    """
-    if caller.is_of_script:
-        raise Forbidden("Toolsets are changed by people and agents themselves, and by no tool.")
-
-
 async def _switch(caller: Caller, name: str, *, is_enabled: bool) -> Confirmation:
-    _check_direct(caller)
     space = await caller.world.store.read(lambda conn: records.find_toolset(conn, name))
     done = "enabled" if is_enabled else "disabled"
     if space.enabled == is_enabled:

@@ -58,7 +58,7 @@ from sshwarma.web.errors import refuse
 from sshwarma.web.event_stream import open_event_feed
 from sshwarma.web.event_stream import respond as respond_with_events
 from sshwarma.web.incoming_hooks import IncomingHooks
-from sshwarma.web.request_body import content_type, read_arguments, read_body
+from sshwarma.web.request_body import client_address, content_type, read_arguments, read_body
 from sshwarma.web.request_end import end_with_client
 from sshwarma.web.request_replay import KEY_HEADER, AnsweredBefore, KeyedRequests
 from sshwarma.web.stream import AnswerStream
@@ -363,7 +363,7 @@ class HttpApi:
     async def _authenticate(self, request: Request) -> tuple[Agent, Token]:
         authorization = request.headers.get("authorization", "")
         bearer = await authenticate_bearer(
-            self._world, authorization, "web", _client_address(request)
+            self._world, authorization, "web", client_address(request)
         )
         if bearer is None:
             raise Unauthorized(INVALID_BEARER, hint=BEARER_HINT)
@@ -378,13 +378,9 @@ class HttpApi:
             room_id=agent.room_id,
             door="web",
             scope=token.scope,
-            origin=origin_of_token(_client_address(request), token.id),
+            origin=origin_of_token(client_address(request), token.id),
         )
         room_name = request.query_params.get("room")
         return await (
             caller.in_accessible_room() if room_name is None else caller.in_room(room_name)
         )
-
-
-def _client_address(request: Request) -> str:
-    return request.client.host if request.client else ""

@@ -28,7 +28,7 @@ from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.web.errors import refuse
-from sshwarma.web.request_body import content_type, read_body
+from sshwarma.web.request_body import client_address, content_type, read_body
 from sshwarma.web.request_replay import AnsweredBefore, KeyedRequests
 from sshwarma.world.access import TokenScope
 from sshwarma.world.audit import Origin
@@ -121,7 +121,6 @@ class IncomingHooks:
 
     async def _post(self, request: Request, hook: Hook, source: IncomingSource, text: str) -> int:
         agent = self._world.agents.get_enabled(hook.agent_id)
-        address = request.client.host if request.client else ""
         caller = Caller(
             world=self._world,
             services=self._services,
@@ -130,7 +129,7 @@ class IncomingHooks:
             room_id=hook.room_id,
             door="web",
             scope=TokenScope.ACT,
-            origin=Origin(address, f"hook {hook.id}"),
+            origin=Origin(client_address(request), f"hook {hook.id}"),
         )
         if source.kind:
             given = {"text": f"{hook.name}: {text}", "kind": source.kind}

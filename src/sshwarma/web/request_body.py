@@ -1,4 +1,4 @@
-"""The body of a request of the API: arguments as JSON, or a file."""
+"""What a request of the API comes with: its client, arguments as JSON, or a file."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from sshwarma.common.refusals import count_refusal
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.web.endpoints import body_hint
 from sshwarma.world.errors import Invalid, TimedOut, TooLarge
+
+
+def client_address(request: Request) -> str:
+    """Return the address of the client; "" if it is not known."""
+    return request.client.host if request.client else ""
 
 
 def content_type(request: Request) -> str:

@@ -66,13 +66,7 @@ def read_directories(conn: Connection, *, with_deleted: bool = False) -> dict[st
 
     On request also those of deleted rooms, which may be restored.
     """
-    path = extract_field(things.c.metadata, DIRECTORY_KEY)
-    query = select(things.c.id, path.label("path")).where(
-        things.c.kind == "room", path.is_not(None)
-    )
-    if not with_deleted:
-        query = query.where(things.c.deleted_at.is_(None))
-    return {row.id: row.path for row in conn.execute(query)}
+    return _read_paths(conn, DIRECTORY_KEY, with_deleted=with_deleted)
 
 
 def read_project_paths(conn: Connection, *, with_deleted: bool = False) -> dict[str, str]:
@@ -80,7 +74,12 @@ def read_project_paths(conn: Connection, *, with_deleted: bool = False) -> dict[
 
     On request also those of deleted rooms, which may be restored.
     """
-    path = extract_field(things.c.metadata, PROJECT_KEY)
+    return _read_paths(conn, PROJECT_KEY, with_deleted=with_deleted)
+
+
+def _read_paths(conn: Connection, key: str, *, with_deleted: bool) -> dict[str, str]:
+    """Return the paths under a key of the metadata of rooms, by room id."""
+    path = extract_field(things.c.metadata, key)
     query = select(things.c.id, path.label("path")).where(
         things.c.kind == "room", path.is_not(None)
     )

@@ -89,9 +89,3 @@ def write_state(tx: Change, script_id: str, owner_id: str, key: str, value: Any)
         "updated_at": tx.now,
     }
     tx.conn.execute(insert(script_state).values(row))
-
-
-def clear_state(tx: Change, script_id: str) -> int:
-    """Delete all that a script keeps; return the number of keys."""
-    done = tx.conn.execute(delete(script_state).where(script_state.c.script_id == script_id))
-    return done.rowcount

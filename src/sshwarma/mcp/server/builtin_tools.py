@@ -186,16 +186,11 @@ async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
     if verb in ("equip", "unequip"):
         arguments = {"context": "me", **arguments}
     if verb in _VERBS_WITH_ROOM and "room" in arguments:
-        room = arguments["room"]
-        if not isinstance(room, str):
-            raise Invalid("room: must be text.")
+        room, arguments = _take_text(arguments, "room")
         caller = await caller.in_room(room)
-        arguments = {name: value for name, value in arguments.items() if name != "room"}
     if verb in _VERBS_WITH_KEY and "once" in arguments:
-        if not isinstance(once := arguments["once"], str):
-            raise Invalid("once: must be text.")
+        once, arguments = _take_text(arguments, "once")
         caller = replace(caller, once=once)
-        arguments = {name: value for name, value in arguments.items() if name != "once"}
     result = await invoke(caller, verb, arguments)
     text, structured = await render_in_thread(MCP_CLIENT, result)
     if verb in _VERBS_WITH_CURSOR:
@@ -203,6 +198,19 @@ async def _run_verb(verb: str, call: BuiltinCall) -> ToolResult:
         text = f"{text}\n{format_cursor(cursor)}"
         structured = {**structured, "cursor": cursor}
     return ToolResult(text, structured)
+
+
+def _take_text(arguments: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
+    """Return an argument that is not of the verb itself, and the others.
+
+    Raises:
+        Invalid: if it is no text.
+    """
+    others = dict(arguments)
+    value = others.pop(name)
+    if not isinstance(value, str):
+        raise Invalid(f"{name}: must be text.")
+    return value, others
 
 
 async def _use_tool(tools: Tools, call: BuiltinCall) -> ToolResult:
