@@ -25,7 +25,8 @@ from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.tools.call import Tools
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, calls, equipment
-from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.caller import Caller
+from sshwarma.world.request_services import RequestServices
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World

@@ -30,8 +30,9 @@ from benchmarks.store import fill
 from sshwarma.settings import LimitSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, equipment, rows, things, turns
-from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.caller import Caller
 from sshwarma.world.projects import ProjectPaths
+from sshwarma.world.request_services import RequestServices
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer
 from sshwarma.wrap.host import LuaHost

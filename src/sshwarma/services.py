@@ -20,8 +20,9 @@ from sshwarma.tools.search import NamespaceSearch
 from sshwarma.toolsets.toolsets import Toolsets
 from sshwarma.workspaces.runs import WorkspaceRuns
 from sshwarma.workspaces.workspace import Workspaces
-from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.caller import Caller
 from sshwarma.world.projects import ProjectPaths
+from sshwarma.world.request_services import RequestServices
 from sshwarma.wrap.compose import ContextComposer
 
 

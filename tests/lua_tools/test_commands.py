@@ -231,7 +231,20 @@ async def test_command_calls_no_tool_that_is_for_administrators(
         with pytest.raises(WorldError, match="needs the role admin"):
             result = await do(alice, f"/{name}")
             raise WorldError(str(result))
+    await do(bob, "/tool new peek = return host.call('corp:danger')")
+    assert "needs the role admin" in str(await do(alice, "/run trap:peek"))
+    assert "needs the role admin" in str(await do(alice, "/tool test trap:peek"))
     assert (await do(alice, "/run corp:danger")).text == "ran"
+
+
+async def test_script_asks_nobody_if_its_person_could_not_allow_it(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await do(alice, "/tool new danger = return 'ran'")
+    await do(alice, "/tool set danger approval on")
+    await command(bob, "dare", 'return host.call("den:danger")', where="me")
+    with pytest.raises(WorldError, match="A script asks in the name of bob, who alone could give"):
+        await asyncio.wait_for(do(bob, "/dare"), 20)
 
 
 async def test_who_plants_a_script_does_not_allow_what_it_asks(
@@ -282,9 +295,12 @@ async def test_audit_of_a_command_says_what_it_ran(
     await do(bob, "/lua")
     await command(bob, "call", "/run sshwarma:describe text=red", where="me")
     await do(bob, "/call")
+    await do(bob, "/tool new me:brush = return host.call('sshwarma:describe', {text = 'pink'})")
+    await command(bob, "paints", "/run bob:brush", where="me")
+    await do(bob, "/paints")
     requests = [row.request for row in (await do(alice, "/audit")).rows]
     assert "/paint runs /describe blue" in requests
-    for name, text in (("lua", "green"), ("call", "red")):
+    for name, text in (("lua", "green"), ("call", "red"), ("paints: bob:brush", "pink")):
         begin = f"/{name} calls /describe"
         assert any(one.startswith(begin) and text in one for one in requests), name
 

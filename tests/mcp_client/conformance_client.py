@@ -28,9 +28,10 @@ from sshwarma.mcp.client.pending_sign_in import ClientMetadata
 from sshwarma.settings import LimitSettings, McpSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, things
-from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.caller import Caller
 from sshwarma.world.events import PersonalNotice
 from sshwarma.world.presence import AgentConnection
+from sshwarma.world.request_services import RequestServices
 from sshwarma.world.world import World
 
 SCENARIOS: Final = (

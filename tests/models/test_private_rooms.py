@@ -19,6 +19,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.wrap.compose import ModelContext
 from support.house import House
+from support.kit_tool import IdleProvider, equip_kit_tool
 
 CALLS: dict[str, dict[str, str]] = {
     "sshwarma__look": {},
@@ -282,6 +283,22 @@ async def test_question_of_a_script_stays_one_when_it_is_asked_again(
         said = await run_line(caller, line)
         await vault.turns.wait_until_ended(said.turns[0])
     assert [one.is_scripted for one in asked] == [True, True, True, False, False]
+
+
+async def test_question_of_a_script_has_the_role_of_a_member(house: House) -> None:
+    """A member plants a command that asks a model; who owns the server types it."""
+    await equip_kit_tool(house, IdleProvider())
+    alice = house.caller("alice")
+    for line in ("/namespace set kit equip_role admin", "/unequip room kit:ask"):
+        await run_line(alice, line)
+    await run_line(alice, "/equip @qwen kit:ask")
+    question = Question(alice.agent.id, max_turns=4)
+    caller = replace(house.caller("qwen"), question=question, door="model", called_in_id="lobby")
+    assert (await house.tools.call(caller, "kit:ask", {})).text == "done"
+    planted = replace(caller, command="a question of a script")
+    with pytest.raises(Forbidden, match="needs the role admin"):
+        await house.tools.call(planted, "kit:ask", {})
+    assert planted.readers[1].role == "member"
 
 
 async def test_script_in_an_answer_makes_the_rest_of_its_question_one_of_a_script(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,10 +16,12 @@ from sshwarma.world.errors import NotFound
 from sshwarma.world.events import RowAppended
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.presence import AgentConnection
+from sshwarma.world.questions import Question
 from sshwarma.world.things import Thing
 from support.house import House, house
 from support.kit_tool import IdleProvider, equip_kit_tool
 from support.people import make
+from support.waiting import until
 
 __all__ = ["house"]
 
@@ -64,6 +67,25 @@ async def change_world(house: House, space: Thing, change: str) -> None:
         await run_line(house.caller("alice"), change)
     else:
         await house.world.change(work)
+
+
+async def test_what_a_script_asked_a_model_is_allowed_by_its_person_alone(
+    house: House, kit: Thing
+) -> None:
+    approvals = house.tools.approvals
+    for name in ("bob", "alice"):
+        question = Question(house.caller(name).agent.id, max_turns=4)
+        caller = replace(
+            house.caller("qwen"), question=question, door="model", called_in_id="lobby",
+            command="a question of a script",
+        )  # fmt: skip
+        call = asyncio.create_task(house.tools.call(caller, "kit:ask", {}))
+        await until(lambda call=call: call.done() or approvals.list_in("lobby"))
+        for waiting in approvals.list_in("lobby"):
+            assert (name, waiting.is_of_script) == ("alice", True)
+            call.cancel()
+        if name == "bob":
+            assert "in the name of bob, who alone could give it" in (await call).text
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,12 @@ def test_exec_error_lists_the_flags_of_the_verb(alice: Person) -> None:
     done = alice.run("look --room")
     assert (done.status, done.out) == (2, "")
     assert done.err == "--room needs ROOM. Example: ssh HOST look --room workshop\n"
+    for line in ("say --once", "say --once --room lobby hello", "say --room"):
+        done = alice.run(line)
+        assert (done.status, done.out) == (2, ""), line
+        flag = line.split()[1]
+        assert done.err.startswith(f"{flag} needs {'KEY' if flag == '--once' else 'ROOM'}."), line
+    assert alice.run("say I like --once").out.endswith(": I like --once\n")
     done = alice.run("edit me:todo")
     assert (done.status, done.err) == (
         2,

@@ -149,11 +149,12 @@ class LuaToolProvider(ToolProvider):
 
     def _make_host_call(self, caller: Caller, script: Thing) -> HostCallback:
         """Carry out `host.call` and `host.state` of a script."""
+        inner_caller = caller.inside_script(script.label)
 
         async def call(name: str, arguments: dict[str, Any]) -> Any:
             if name == STATE_CALL:
                 return await answer_state_call(caller, script, arguments)
-            outcome = await self._tools.call(caller, name, arguments)
+            outcome = await self._tools.call(inner_caller, name, arguments)
             if outcome.ending != "result":
                 names_tool = outcome.text.startswith(outcome.tool)
                 raise Unavailable(outcome.text if names_tool else f"{outcome.tool}: {outcome.text}")

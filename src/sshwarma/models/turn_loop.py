@@ -46,13 +46,14 @@ from sshwarma.models.turn_deps import SentRequest, TurnDeps
 from sshwarma.models.turn_rows import TurnRows, describe_failure
 from sshwarma.world import turns, usage
 from sshwarma.world.agents import Agent
-from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.caller import Caller
 from sshwarma.world.end_reason import EndReason
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import StreamEnded
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import Reader
+from sshwarma.world.request_services import RequestServices
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn, TurnStatus
@@ -323,14 +324,10 @@ class RunningTurn:
         self._budget.add_usage(spent)
         await self._world.change(
             lambda tx: usage.record_usage(
-                tx,
-                room_id=self.turn.room_id,
-                agent_id=self.agent.id,
-                turn_id=self.turn.id,
-                model=model,
-                spent=spent,
+                tx, room_id=self.turn.room_id, agent_id=self.agent.id, turn_id=self.turn.id,
+                model=model, spent=spent,
             )
-        )
+        )  # fmt: skip
 
     async def _record_unfinished_step(self) -> None:
         """Record the estimated usage of an interrupted step, which the provider charges."""

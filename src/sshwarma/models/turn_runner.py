@@ -22,10 +22,11 @@ from sshwarma.settings import ReloadableSettings
 from sshwarma.tools.call import Tools
 from sshwarma.world import mentions, rooms, turns
 from sshwarma.world.agents import Agent
-from sshwarma.world.caller import Caller, RequestServices
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
 from sshwarma.world.ids import now_ms
 from sshwarma.world.questions import Question
+from sshwarma.world.request_services import RequestServices
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.store import Change

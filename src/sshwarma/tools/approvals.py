@@ -85,7 +85,8 @@ class WaitingApproval:
         asked_at: in milliseconds since 1970.
         turn_id: the turn that waits for it, if a model calls the tool.
         call_id: its record; None for one that is not recorded.
-        is_of_script: whether a script calls the tool in the name of a person, who then has to know.
+        is_of_script: whether a script calls the tool in the name of `asked_for`, or asked the model
+            that does: nobody else can allow it.
         read_by: agents that were shown all of the arguments of a long question.
         deciding: held while an answer or a withdrawal is recorded, so that only one is.
     """
@@ -208,7 +209,14 @@ class Approvals:
         arguments: Mapping[str, Any],
         check: CheckOfCall,
     ) -> None:
-        if not self._find_people(room):
+        people, person_id = self._find_people(room), caller.person_id or caller.agent.id
+        if caller.is_of_script and person_id not in {one.id for one in people}:
+            raise ApprovalDenied(
+                f"{tool} needs an approval. A script asks in the name of"
+                f" {self._world.agents.name_of(person_id)}, who alone could give it, in"
+                f" {room.name} and with the build right."
+            )
+        if not people:
             raise ApprovalDenied(
                 f"{tool} needs the approval of a person with the build right, and none is in"
                 f" {room.name}.",
@@ -216,7 +224,7 @@ class Approvals:
                 " server. Ask again when one is there.",
             )
         number = await self._take_number()  # before the limits, which must be those of now
-        own = [one for one in self._waiting.values() if one.asked_for == _find_person(caller)]
+        own = [one for one in self._waiting.values() if one.asked_for == person_id]
         if len(own) >= (limit := MAX_WAITING_APPROVALS_PER_PERSON):
             text = with_limit("Too many calls for you wait for an approval", limit)
             raise ApprovalDenied(f"{text}.", hint=_WAITING_HINT)
@@ -224,11 +232,11 @@ class Approvals:
             text = with_limit("Too many calls wait for an approval here", MAX_WAITING_APPROVALS)
             raise ApprovalDenied(f"{text}.", hint=_WAITING_HINT)
         waiting = WaitingApproval(
-            number, room.id, tool, arguments, caller.agent.id, _find_person(caller),
-            now_ms(), asyncio.get_running_loop().create_future(),
+            number, room.id, tool, arguments, caller.agent.id, person_id, now_ms(),
+            asyncio.get_running_loop().create_future(),
             turn_id=caller.call_stack.turn_id if caller.call_stack else None,
             call_id=caller.call_stack.row_id if caller.call_stack else None,
-            is_of_script=caller.is_of_script and caller.agent.kind == "person",
+            is_of_script=caller.is_of_script,
         )  # fmt: skip
         self._waiting[waiting.number] = waiting
         _extend_time(caller, APPROVAL_TIMEOUT_SECONDS)
@@ -356,10 +364,6 @@ def unknown_question_error(number: int) -> NotFound:
     )
 
 
-def _find_person(caller: Caller) -> str:
-    return caller.person_id or caller.agent.id
-
-
 def _extend_time(caller: Caller, seconds: float) -> None:
     """Give a turn more time while it waits for a person; negative takes some back."""
     if caller.on_wait is not None:
@@ -374,9 +378,8 @@ def may_approve(agent: Agent, room: Room) -> bool:
 def _is_approved_by_caller(caller: Caller, room: Room) -> bool:
     """Return whether a person who may approve calls a tool directly, not by a script."""
     stack = caller.call_stack
-    is_direct = stack is None or (not stack.is_nested and stack.turn_id is None)
-    is_person = is_direct and not caller.command and caller.scope.allows(TokenScope.APPROVE)
-    return is_person and may_approve(caller.agent, room)
+    is_direct = not caller.is_of_script and (stack is None or stack.turn_id is None)
+    return is_direct and caller.scope.allows(TokenScope.APPROVE) and may_approve(caller.agent, room)
 
 
 def shorten_reason(text: str) -> str:

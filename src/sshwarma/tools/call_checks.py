@@ -65,7 +65,7 @@ async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
     Raises:
         Forbidden: if that person may not equip the tool, and the room has not.
     """
-    person = caller.world.agents.get(caller.person_id)
+    person = caller.asking_agent
     if person is None and caller.is_of_script:
         person = caller.acting_agent
     if item.source != "agent" or person is None:
@@ -87,7 +87,7 @@ async def check_asker(caller: Caller) -> None:
     """
     if caller.person_id in (None, caller.agent.id):
         return
-    room, person = await caller.room(), caller.world.agents.get(caller.person_id)
+    room, person = await caller.room(), caller.asking_agent
     if (
         person is None
         or person.disabled
@@ -214,7 +214,7 @@ def read_error_text(caller: Caller, refused: WorldError) -> str:
 def suggest_equipping(conn: Connection, caller: Caller, tool: Thing) -> tuple[Hint, ...]:
     """Suggest how to equip a tool, by calls that its caller may make."""
     label = tool.label
-    person = caller.world.agents.get(caller.person_id) or caller.agent
+    person = caller.asking_agent or caller.acting_agent
     role = find_missing_role(person, tool, things.read_ancestors(conn, tool.id))
     if role is not None:
         sentence = "Who may build here can equip the room: {}."

@@ -107,7 +107,8 @@ async def approvals(caller: Caller) -> ApprovalList:
     """List the calls of tools that wait for an approval here.
 
     A call waits where its tool needs one, as `run_command` does: until a person with the build
-    right allows it. Nobody needs an approval for their own call who may give one.
+    right allows it. Nobody needs an approval for their own call who may give one. What a script
+    asks in the name of a person is allowed by that person alone.
     """
     world, room = caller.world, await caller.room()
     for one in services_of(caller).tools.approvals.list_in(room.id):

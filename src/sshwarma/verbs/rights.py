@@ -248,6 +248,11 @@ class DataRight:
         is_for_people = caller.is_of_script and self.right is Right.ADMIN
         if owner_id == caller.agent.id and not is_for_people:
             return  # else a script of another would change what its caller has made for all
+        if owner_id == caller.agent.id and not await self.is_held(caller, room):
+            raise Forbidden(
+                "Permission denied: no script or custom command of yours changes it.",
+                hint="Call it yourself, without a script.",
+            )
         # A script lacks it for a reason of its own, which `Caller.require` knows.
         if refusal is not None and not caller.is_of_script and not await self.is_held(caller, room):
             raise refusal
@@ -280,7 +285,7 @@ class MemberRight:
         room = await caller.room()
         agent = caller.agent
         if agent.kind == "model":  # its own role says nothing of who wants it
-            agent = caller.world.agents.get(caller.person_id) or agent
+            agent = caller.asking_agent or agent
         member = room.members.get(agent.id)
         has_role = member is not None and member.role is not None
         if not has_role and Right.CREATE not in room.rights_of(agent, now=now_ms()):

@@ -67,7 +67,7 @@ def explain_blocked_tools(
     usable: list[Thing] = []
     reasons: dict[str, None] = {}
     switches: list[OffSwitch] = []
-    person = caller.world.agents.get(caller.person_id)
+    person = caller.asking_agent
     missing_roles: dict[str, None] = {}
     chains: dict[str | None, list[Thing]] = {}  # the same for all tools of a namespace
     for tool in read_tools_of(conn, changed):

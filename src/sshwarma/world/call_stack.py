@@ -44,3 +44,14 @@ class CallStack:
     def is_nested(self) -> bool:
         """Whether another tool or command makes the call, and not its caller."""
         return len(self.names) > 1
+
+
+def name_scripts(command: str, stack: CallStack | None) -> str:
+    """Return what scripts make a request, for the audit; "" for none.
+
+    A command that ran a tool is "/greet: den:dice". Without a call, the line has it.
+    """
+    if stack is None:
+        return ""
+    names = [command, *(stack.names[:1] if stack.is_nested else ())]
+    return ": ".join(dict.fromkeys(name for name in names if name))

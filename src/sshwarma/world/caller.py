@@ -12,7 +12,7 @@ from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
-from sshwarma.world.call_stack import CallRun, CallStack
+from sshwarma.world.call_stack import CallRun, CallStack, name_scripts
 from sshwarma.world.doors import Door
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
@@ -22,21 +22,13 @@ from sshwarma.world.pending_upload import PendingUpload
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.questions import Question
 from sshwarma.world.reader import Reader, next_call, reader_at
+from sshwarma.world.request_services import RequestServices
 from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 
 T = TypeVar("T")
-
-
-class RequestServices:
-    """Base class of `sshwarma.services.Services`, which requests carry to the verbs.
-
-    The layers below the verbs pass the services on and do not read them.
-    """
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +100,21 @@ class Caller:
     @property
     def acting_agent(self) -> Agent:
         """The agent, in requests of scripts with the role of a member at most."""
-        has_more = self.is_of_script and self.agent.role in ("owner", "admin")
-        return replace(self.agent, role="member") if has_more else self.agent
+        return self._acting(self.agent)
+
+    @property
+    def asking_agent(self) -> Agent | None:
+        """Of an answering model, who asked it; a script that did has a member's role."""
+        person = self.world.agents.get(self.person_id)
+        return None if person is None else self._acting(person)
+
+    def _acting(self, agent: Agent) -> Agent:
+        has_more = self.is_of_script and agent.role in ("owner", "admin")
+        return replace(agent, role="member") if has_more else agent
+
+    def inside_script(self, name: str) -> Caller:
+        """Return the same caller, for what the named script calls, whatever began it."""
+        return self if self.command else replace(self, command=name)
 
     def with_verb(self, verb: str, line: str, arguments: Mapping[str, Any] | None = None) -> Caller:
         """Return the same caller, for the verb that its line runs."""
@@ -168,7 +173,7 @@ class Caller:
         """
         if self.question is None:
             return (self.agent,)
-        person = self.world.agents.get(self.question.person_id)
+        person = self.asking_agent
         return () if person is None else (self.agent, person)
 
     def rights_in(self, room: Room, now: int) -> frozenset[Right]:
@@ -178,7 +183,7 @@ class Caller:
         is not a member: as a visitor, and only what the person may who asked. Bans and mutes hold.
         """
         rights = room.rights_of(self.acting_agent, now=now)
-        person = self.world.agents.get(self.person_id)
+        person = self.asking_agent
         if person is None or room.id != self.called_in_id:
             return rights
         as_visitor = replace(room, mode="open").rights_of(self.acting_agent, now=now)
@@ -307,7 +312,7 @@ class Caller:
             Forbidden: if the account is disabled, or the caller may no longer enter its room.
             NotFound: if the room was deleted.
         """
-        caller = replace(self, agent=self._current_agent())
+        caller = replace(self, agent=self.world.agents.get_enabled(self.agent.id))
         if self.room_id != LOBBY_ID:  # where those are who may enter no other room
             await caller.require(Right.ENTER)
         return caller
@@ -322,7 +327,7 @@ class Caller:
             Forbidden: if the account is disabled, or the right to enter or to talk is missing.
             NotFound: if the room was deleted.
         """
-        current, now = replace(self, agent=self._current_agent()), now_ms()
+        current, now = replace(self, agent=self.world.agents.get_enabled(self.agent.id)), now_ms()
         room = await self.room()
         as_visitor = replace(room, mode="open") if self.door == "model" else room
         rights = as_visitor.rights_of(current.agent, now=now)
@@ -330,9 +335,6 @@ class Caller:
             if right not in rights:
                 raise explain_missing_right(current.agent, self.world.agents, right, room, now)
         return current
-
-    def _current_agent(self) -> Agent:
-        return self.world.agents.get_enabled(self.agent.id)
 
     def require_scope(self, needed: TokenScope) -> None:
         """Raise unless the caller's token has the scope.
@@ -361,12 +363,6 @@ class Caller:
         limit = self.limits.files_mib_per_hour
         self.world.file_volume.count(self.agent.id, size, limit, is_stored=is_stored)
 
-    @property
-    def _script_name(self) -> str:
-        stack = self.call_stack
-        of_call = stack and (stack.names[0] if stack.is_nested else self.command)
-        return of_call or ""  # without a call, the line has it
-
     async def change(self, work: Callable[[Change], T], notice: str = "") -> T:
         """Run a change and write an audit row, in one transaction.
 
@@ -385,7 +381,9 @@ class Caller:
                 tx,
                 door=self.door,
                 verb=self.verb,
-                request=describe_request(self.line, self.arguments, self._script_name),
+                request=describe_request(
+                    self.line, self.arguments, name_scripts(self.command, self.call_stack)
+                ),
                 agent_id=self.agent.id,
                 room_id=self.room_id,
                 origin=self.origin,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from dataclasses import replace
 from typing import Any, Final
 
@@ -37,6 +36,7 @@ from sshwarma.ssh.door.event_lines import write_event_lines
 from sshwarma.ssh.door.exec_flags import (
     DOOR_FLAG,
     asks_for_help,
+    check_flag_values,
     find_text,
     find_text_start,
     remove_door_flags,
@@ -201,7 +201,7 @@ class ExecHandler(TaskHandler):
         if the verb takes no free text. Within a text, and after ` -- `, they belong to the text.
 
         Raises:
-            Invalid: if the command ends with `--room` and no name.
+            Invalid: if `--room` has no name, or `--once` no key.
         """
         line, separator, program = f" {command}".partition(" -- ")
         verb, verb_words = self._find_verb(line)
@@ -220,9 +220,9 @@ class ExecHandler(TaskHandler):
                     room = match["value"]
                 self._once = match["value"] if match["flag"] == "once" else self._once
         head, tail = (remove_door_flags(part) for part in (line[:start], line[end:]))
-        line = head + line[start:end] + tail
-        if not takes_text and re.search(r"\s--room=?\s*$", line):
-            raise Invalid("--room needs ROOM.", hint="Example: ssh HOST look --room workshop")
+        text = line[start:end]
+        line = head + text + tail
+        check_flag_values(text if takes_text else line, at_end=not takes_text)
         return f"{line}{separator}{program}".strip(), room
 
     def _expect_file(self, command: str) -> PipedFile | None:

@@ -7,18 +7,24 @@ from typing import Final
 
 from sshwarma.verbs.help_flag import find_help_topic
 from sshwarma.verbs.registry import Verb
+from sshwarma.world.errors import Invalid
 
 _QUOTED: Final = r"""(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
 _WORD: Final = re.compile(rf"(?:--[\w-]+=)?{_QUOTED}|\S+", re.DOTALL)
 DOOR_FLAG: Final = re.compile(
     rf"\s(?:--[\w-]+=)?{_QUOTED}"
-    r"|\s--(?:(?P<name>json|stdin)|(?P<flag>room|once)(?:=|\s+)(?P<value>\S+))(?=\s|$)",
+    r"|\s--(?:(?P<name>json|stdin)|(?P<flag>room|once)(?:=|\s+)(?P<value>(?!--)\S+))(?=\s|$)",
     re.DOTALL,
 )
 """A flag of this door; or a quoted word, whose content is not one."""
 
 _FLAG_WORD: Final = re.compile(r"--(?:json|stdin|(?:room|once)=\S+)")
-_FLAGS_WITH_VALUE: Final = ("--room", "--once")
+_FLAGS_WITH_VALUE: Final = {
+    "--room": ("ROOM", "look --room workshop"),
+    "--once": ("KEY", "say --once build-7 The build has failed."),
+}
+_FIRST_FLAG: Final = re.compile(r"\s*(?P<flag>--(?:room|once))(?:=?\s*$|\s+--)")
+_LAST_FLAG: Final = re.compile(r"\s(?P<flag>--(?:room|once))=?\s*$")
 
 
 def remove_door_flags(command: str) -> str:
@@ -78,4 +84,17 @@ def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
     """Return how many words the flag at `first` has; 0 if that word is not a flag."""
     if first < last and _FLAG_WORD.fullmatch(words[first][0]):
         return 1
-    return 2 if first + 1 < last and words[first][0] in _FLAGS_WITH_VALUE else 0
+    has_value = first + 1 < last and not words[first + 1][0].startswith("--")
+    return 2 if has_value and words[first][0] in _FLAGS_WITH_VALUE else 0
+
+
+def check_flag_values(text: str, *, at_end: bool) -> None:
+    """Check that a text does not begin, or end, with a flag that lacks its value.
+
+    Raises:
+        Invalid: naming what it needs.
+    """
+    match = (_LAST_FLAG.search if at_end else _FIRST_FLAG.match)(text)
+    if match is not None:
+        value, example = _FLAGS_WITH_VALUE[match["flag"]]
+        raise Invalid(f"{match['flag']} needs {value}.", hint=f"Example: ssh HOST {example}")
