@@ -138,12 +138,10 @@ def test_call_of_a_model_is_not_run_when_who_asked_lost_the_room(
     assert ann.json("files")["count"] == 0
 
 
-def test_tested_script_does_not_keep_a_tool_that_it_lost(
-    house: Server, ann: Person, bob: Person
-) -> None:
-    bob.run("tool new me:lt", b"return host.call('workspace:run_command', {command='touch made'})")
+def test_tested_script_does_not_keep_a_tool_that_it_lost(house: Server, ann: Person) -> None:
+    ann.run("tool new me:lt", b"return host.call('workspace:run_command', {command='touch made'})")
     screen = ann.sit(room=ann.json("files")["room"])
-    testing = start(bob, "tool test me:lt")
+    testing = start(ann, "tool test me:lt")
     screen.wait_for("asks to run workspace:run_command")
     ann.does("unequip room workspace:*")
     ann.run("allow")
