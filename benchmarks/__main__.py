@@ -7,7 +7,7 @@ import sys
 
 BENCHMARKS = (
     "store", "terminal", "lua", "finding", "transport", "sftp", "toolsets", "world", "models",
-    "hub", "mcp_server", "memory", "compaction", "events", "hooks",
+    "hub", "mcp_server", "memory", "compaction", "events", "hooks", "triggers",
 )  # fmt: skip
 
 for name in BENCHMARKS:

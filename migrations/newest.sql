@@ -535,23 +535,6 @@ CREATE INDEX ix_things_name_for_models ON things (name_for_models) WHERE deleted
 
 CREATE INDEX ix_things_name_for_mcp ON things (name_for_mcp) WHERE deleted_at IS NULL AND name_for_mcp IS NOT NULL;
 
-CREATE TABLE memory_versions (
-	scope_id TEXT NOT NULL,
-	"key" TEXT NOT NULL,
-	version INTEGER NOT NULL,
-	content TEXT NOT NULL,
-	size INTEGER NOT NULL,
-	author_id TEXT,
-	set_at INTEGER NOT NULL,
-	replaced_by TEXT,
-	replaced_at INTEGER NOT NULL,
-	is_deleted INTEGER DEFAULT '0' NOT NULL,
-	CONSTRAINT pk_memory_versions PRIMARY KEY (scope_id, "key", version),
-	CONSTRAINT fk_memory_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
-);
-
-CREATE INDEX ix_memory_versions_size ON memory_versions (scope_id, "key", version, size);
-
 CREATE TABLE request_keys (
 	n INTEGER NOT NULL,
 	agent_id TEXT NOT NULL,
@@ -608,7 +591,55 @@ CREATE TABLE script_state (
 	CONSTRAINT pk_script_state PRIMARY KEY (script_id, owner_id, "key")
 );
 
-INSERT INTO "alembic_version" VALUES('0024');
+CREATE TABLE triggers (
+	id TEXT NOT NULL,
+	room_id TEXT NOT NULL,
+	thing_id TEXT NOT NULL,
+	agent_id TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	cursor TEXT NOT NULL,
+	last_time INTEGER NOT NULL,
+	states TEXT NOT NULL,
+	failures INTEGER NOT NULL,
+	off_reason TEXT,
+	created_at INTEGER NOT NULL,
+	CONSTRAINT pk_triggers PRIMARY KEY (id),
+	CONSTRAINT uq_triggers_thing_id UNIQUE (thing_id)
+);
+
+CREATE INDEX ix_triggers_room_id ON triggers (room_id);
+
+CREATE TABLE trigger_runs (
+	n INTEGER NOT NULL,
+	trigger_id TEXT NOT NULL,
+	event TEXT NOT NULL,
+	cause TEXT NOT NULL,
+	started_at INTEGER NOT NULL,
+	ms INTEGER,
+	status TEXT NOT NULL,
+	text TEXT NOT NULL,
+	CONSTRAINT pk_trigger_runs PRIMARY KEY (n),
+	CONSTRAINT uq_trigger_runs_trigger_id_event UNIQUE (trigger_id, event)
+);
+
+CREATE TABLE text_versions (
+	scope_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	version INTEGER NOT NULL,
+	content TEXT NOT NULL,
+	size INTEGER NOT NULL,
+	author_id TEXT,
+	set_at INTEGER NOT NULL,
+	replaced_by TEXT,
+	replaced_at INTEGER NOT NULL,
+	is_deleted INTEGER DEFAULT '0' NOT NULL,
+	CONSTRAINT pk_text_versions PRIMARY KEY (scope_id, "key", version),
+	CONSTRAINT fk_text_versions_scope_id FOREIGN KEY(scope_id) REFERENCES things (id)
+);
+
+CREATE INDEX ix_text_versions_size ON text_versions (scope_id, "key", version, size);
+
+INSERT INTO "alembic_version" VALUES('0025');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

@@ -61,6 +61,7 @@ from sshwarma.tools.search import NamespaceSearch
 from sshwarma.toolsets.records import TOOLSET_PROVIDER
 from sshwarma.toolsets.rendered_results import RenderedResults
 from sshwarma.toolsets.toolsets import Toolsets
+from sshwarma.triggers.triggers import Triggers
 from sshwarma.verbs.help import load_help_topics, load_how_tos
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.tool_provider import make_verb_providers
@@ -371,6 +372,7 @@ class App:
         self._watchers.keep_running(self.upkeep.watch, name="upkeep")
         self._watchers.keep_running(self.data_dir.watch, name="data directory")
         self._watchers.keep_running(self.services.runs.sandbox.watch, name="sandbox")
+        await self._parts.enter_async_context(Triggers.open(self.world, self.services))
         self._parts.push_async_callback(self.data_dir.close_control)
         await self.data_dir.open_control(self._operate)
         log.info("ready", ssh=self.ssh_address, http=self.http_address)
@@ -387,9 +389,8 @@ class App:
             WorldError: with the reason, if it is refused.
         """
         settings, listen = self.settings, self.settings.ssh.listen
-        if split_address(listen)[1] == 0:
-            listen = self.ssh_address
-        # Else as it was given: without a host, the server has IPv4 and IPv6.
+        # Mostly as it was given: without a host, the server has IPv4 and IPv6.
+        listen = listen if split_address(listen)[1] else self.ssh_address
         ssh = settings.ssh.model_copy(update={"listen": listen})
         settings = settings.model_copy(update={"ssh": ssh})
         return await run_operation(self.world, operation, args, settings=settings, server=self)

@@ -19,7 +19,17 @@ from support.people import Someone, do, refused, settle
 
 SOURCES = Path(__file__).parents[2] / "src" / "sshwarma"
 
-WITHOUT_ROWS = {"audit", "config", "doctor", "info", "plugins", "serve", "toolset", "version"}
+WITHOUT_ROWS = {
+    "audit",
+    "build",
+    "config",
+    "doctor",
+    "info",
+    "plugins",
+    "serve",
+    "toolset",
+    "version",
+}
 """Commands that change nothing, or whose changes have rows of their own."""
 
 MISTYPED = [

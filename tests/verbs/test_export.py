@@ -124,4 +124,4 @@ async def test_terminal_gets_the_command_and_no_document(alice: Someone) -> None
     assert isinstance(advice, ExportAdvice)
     assert "ssh HOST export room --room den > den.md" in draw_result(advice).plain()
     refusal = await refused(alice, "/export world")
-    assert str(refusal) == "Unknown action world of /export. /export has room."
+    assert str(refusal) == "Unknown action world of /export. /export has room, folder."

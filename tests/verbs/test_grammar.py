@@ -209,6 +209,8 @@ def test_unknown_action_suggests_the_nearest(group: VerbGroup) -> None:
     if group.default_takes_words:
         verb, start = split_verb(f"/{group.name} nonsense-xyz")
         name = f"{group.name} {group.default}" if group.default else group.spellings[""]
+        if group.name_action:
+            name = f"{group.name} {group.name_action}"
         assert (verb.name, start) == (name, len(group.name) + 1)
         return
     for action in group.actions:

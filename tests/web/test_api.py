@@ -240,7 +240,10 @@ async def test_verbs_are_listed_with_their_schemas(web: Client) -> None:
 async def test_an_unknown_verb_points_to_the_near_ones(web: Client) -> None:
     token = await web.token("alice")
     for name, hint in (
-        ("history", "It is a group of verbs: history_show, history_stats."),
+        (
+            "history",
+            "It is a group of verbs: history_show, history_stats, history_of, history_diff.",
+        ),
         ("nav", "It is a group of verbs: nav_show, nav_on, nav_off."),
         ("history_serch", "Did you mean history_show?"),
         ("lok", "Did you mean look?"),

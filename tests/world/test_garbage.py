@@ -132,6 +132,6 @@ def test_purge_checks_every_foreign_key_to_things() -> None:
     taken_with_it = {
         schema.equipped.c.context_id, schema.equipped.c.thing_id, schema.exits.c.from_room_id,
         schema.exits.c.to_room_id, schema.room_members.c.room_id, schema.things.c.parent_id,
-        schema.memory_versions.c.scope_id,
+        schema.text_versions.c.scope_id,
     }  # fmt: skip
     assert pointing == {*garbage._REFERENCE_COLUMNS} | taken_with_it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sshwarma.common import limits
-from sshwarma.world import memory, memory_history, projects, rows
+from sshwarma.world import memory, projects, rows, text_history
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.events import MemoryChanged, WorldChanged
 from sshwarma.world.reader import PERSON
@@ -77,7 +77,7 @@ async def test_earlier_values_are_kept_up_to_a_number_and_a_size(
     scope = await make_project(world, alice)
 
     async def versions() -> list[int]:
-        old = await world.store.read(lambda conn: memory_history.read_old_values(conn, scope, "k"))
+        old = await world.store.read(lambda conn: text_history.read_old_texts(conn, scope, "k"))
         return [one.version for one in old]
 
     async def write(*values: str) -> None:
@@ -86,10 +86,10 @@ async def test_earlier_values_are_kept_up_to_a_number_and_a_size(
                 lambda tx, v=value: memory.write_value(tx, scope, "k", v, author_id=alice.id)
             )
 
-    monkeypatch.setattr(memory_history, "MAX_KEPT_VALUES", 3)
+    monkeypatch.setattr(text_history, "MAX_KEPT_TEXTS", 3)
     await write(*"abcdef")
     assert await versions() == [5, 4, 3]
-    monkeypatch.setattr(memory_history, "MAX_KEPT_VALUE_BYTES", 10)
+    monkeypatch.setattr(text_history, "MAX_KEPT_TEXT_BYTES", 10)
     await write("g" * 20, "h")  # one that is too large stays while it is the newest
     assert await versions() == [7]
     await write("i")
@@ -105,7 +105,7 @@ async def test_history_tells_deleted_from_replaced(world: World, alice: Someone)
             await world.change(
                 lambda tx, v=value: memory.write_value(tx, scope, "k", v, author_id=alice.id)
             )
-    old = await world.store.read(lambda conn: memory_history.read_old_values(conn, scope, "k"))
+    old = await world.store.read(lambda conn: text_history.read_old_texts(conn, scope, "k"))
     assert [(one.version, one.is_deleted) for one in old] == [(2, False), (1, True)]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -23,16 +25,23 @@ from sshwarma.admin.operation_registry import (
     audited_change,
     format_time,
     register_operation,
+    require_agent,
 )
 from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.upkeep import Upkeep
+from sshwarma.imports.taking import choose_person
+from sshwarma.services import Services
 from sshwarma.settings import LimitSettings, Settings, SettingsSource
 from sshwarma.ssh.transport.host_key import compute_fingerprint
+from sshwarma.verbs.build import build_rooms as build
+from sshwarma.verbs.views import draw_result
 from sshwarma.world.announcements import make_announcement
+from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
 from sshwarma.world.free_pages import read_free_pages
+from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -53,6 +62,10 @@ class RunningServer(Protocol):
     @property
     def data_dir(self) -> ServedDataDir:
         """Its data directory, with the database that it holds open."""
+
+    @property
+    def services(self) -> Services:
+        """The services of its requests."""
 
     @property
     def source(self) -> SettingsSource:
@@ -211,6 +224,32 @@ async def _change_host_keys(
     except Unavailable as error:  # the keys have changed
         log.error("the audit has no row of a command", command=describe(keys), reason=str(error))
     return await asyncio.to_thread(describe_host_keys, settings.data_dir)  # now it is announced
+
+
+@register_operation
+async def build_rooms(
+    world: World,
+    server: RunningServer | None,
+    /,
+    archive: str,
+    apply: bool,
+    prune: bool,
+    person: str | None,
+) -> Json:
+    """Build rooms from an archive in base64, with a person's rights.
+
+    `shown` are the lines for people.
+    """
+    services = require_server(server).services
+    agent = require_agent(world, choose_person(world, person))
+    caller = Caller(world, services, services.settings.limits, agent, LOBBY_ID, "exec")
+    result = await build(
+        caller.with_verb("build", "sshwarma build"),
+        base64.b64decode(archive),
+        is_applied=apply,
+        prune=prune,
+    )
+    return {**asdict(result), "shown": draw_result(result).plain().split("\n")}
 
 
 def require_server(server: RunningServer | None) -> RunningServer:

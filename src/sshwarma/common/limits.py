@@ -1626,13 +1626,13 @@ MAX_MEMORY_KEYS: Final = 100_000
 MAX_PROJECT_PATH_CHARACTERS: Final = 4_096
 """Characters of the path of a project: the kernel takes no longer ones."""
 
-MAX_KEPT_VALUES: Final = 100
-"""Earlier values of one key of a memory that are kept: each takes as much space as it has text, and
-the oldest are forgotten."""
+MAX_KEPT_TEXTS: Final = 100
+"""Earlier texts of one thing, or values of one key of a memory, that are kept: each takes as much
+space as it has text, and the oldest are forgotten."""
 
-MAX_KEPT_VALUE_BYTES: Final = 8 * MIB
-"""Bytes of the earlier values of one key of a memory that are kept, besides the newest of them: a
-model may write a large text again and again."""
+MAX_KEPT_TEXT_BYTES: Final = 8 * MIB
+"""Bytes of the earlier texts of one thing, or values of one key, that are kept, besides the newest
+of them: a model may write a large text again and again."""
 
 MAX_TEXT_MATCH_STEPS: Final = 200_000_000
 """Product of the parts of a pattern and the characters of one line in a search that says where it
@@ -1717,6 +1717,54 @@ MAX_SCRIPT_STATE_KEY_CHARACTERS: Final = 255
 
 MAX_EVENT_PATTERNS: Final = 20
 """Events that a hook or a trigger is for: each is compared with every row."""
+
+MAX_BUILD_BYTES: Final = 4 * MIB
+"""Bytes of an archive that rooms are built from: it is held in memory, and stored in one change."""
+
+MAX_BUILD_FILES: Final = 2_000
+"""Files of an archive that rooms are built from: all of them are stored in one change, for which
+others wait."""
+
+MAX_SHOWN_BUILD_STEPS: Final = 200
+"""Changes that a build shows: nobody reads more. The others are counted."""
+
+MAX_BUILD_DIFF_LINES: Final = 200
+"""Lines of differences that a build shows in all: the files themselves have the rest."""
+
+MAX_TRIGGERS_PER_ROOM: Final = 20
+"""Triggers of a room that are on: each reads every row of it."""
+
+MAX_TRIGGERS_PER_AGENT: Final = 100
+"""Triggers that one agent has turned on: each runs as long as the server."""
+
+MAX_TRIGGER_SCHEDULES: Final = 10
+"""Times at which one trigger runs: lines with @at."""
+
+MAX_TRIGGER_RUNS_PER_WINDOW: Final = 20
+"""Runs of one trigger in RATE_WINDOW_SECONDS: more events wait, so that it cannot fill a log at the
+pace of the server."""
+
+MAX_TRIGGER_FAILURES: Final = 10
+"""Runs of a trigger that fail one after another: then it is off, because nobody mends it."""
+
+MAX_TRIGGER_LATE_SECONDS: Final = HOUR_SECONDS
+"""Seconds after a time of a trigger in which it still runs for it, if the server was away then: a
+report of the morning is of use an hour later, and not at night."""
+
+MAX_TRIGGER_EXCHANGES: Final = 10
+"""Messages of programs that a trigger runs for, each soon after one of its own runs and with no
+person between: programs and it answer each other, so it is off then."""
+
+TRIGGER_EXCHANGE_SECONDS: Final = 60.0
+"""Seconds after a run of a trigger in which the message of a program counts as its answer: programs
+answer within seconds, and what comes later has causes of its own."""
+
+MAX_KEPT_TRIGGER_RUNS: Final = 100
+"""Runs of a trigger that its log has: older ones say nothing of how it is now."""
+
+MAX_TRIGGER_OUTPUT_CHARACTERS: Final = 1_000
+"""Characters of the result of a run that the log of a trigger has: it is for a look at what went
+wrong, and the room has what was said."""
 
 MAX_HOOKS_PER_ROOM: Final = 20
 """Hooks of a room: each reads every row of it."""

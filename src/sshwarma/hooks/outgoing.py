@@ -22,22 +22,16 @@ import structlog
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import MAX_HOOK_FAILING_SECONDS, MAX_HOOK_RETRY_SECONDS
 from sshwarma.common.times import format_iso
-from sshwarma.events.event_types import EVENT_ADAPTER, RowEvent, parse_cursor
-from sshwarma.events.heard_rows import HeardRows, RowsEvent
-from sshwarma.events.patterns import list_matches, parse_patterns
+from sshwarma.events.event_types import EVENT_ADAPTER, RowEvent
+from sshwarma.events.matching_rows import MatchingRows, Wake
+from sshwarma.events.patterns import parse_patterns
 from sshwarma.hooks import records
 from sshwarma.hooks.records import Delivery, Hook, OutgoingTarget
 from sshwarma.hooks.sender import HookSender, Outcome
 from sshwarma.hooks.signing import make_headers
 from sshwarma.hooks.templates import fill_body
 from sshwarma.world import rows
-from sshwarma.world.access import Right
-from sshwarma.world.agents import Agent
-from sshwarma.world.errors import Invalid, NotFound
-from sshwarma.world.events import AgentsChanged, RowAppended, WorldChanged
 from sshwarma.world.ids import now_ms
-from sshwarma.world.rooms import Room
-from sshwarma.world.row import Row
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -108,34 +102,28 @@ class Hooks:
         """
         if earlier is not None:
             await asyncio.wait({earlier})
-        reader: _HookReader | None = None
-        wake = _Wake()
-        stops = [
-            self._world.bus.on_event(kind, wake.check) for kind in (WorldChanged, AgentsChanged)
-        ]
-        try:
-            hook = await self._read(hook_id)
-            if hook is not None and hook.off_reason is None:
-                stops += [
-                    self._world.bus.on_room(hook.room_id, wake.hear),
-                    self._world.bus.on_agent(hook.agent_id, wake.hear),
-                ]
-                reader = _HookReader(self._world, hook)
-            while reader is not None:
-                wake.event.clear()
-                may_hear = await reader.may_hear()
-                if may_hear and wake.take_rows():
-                    if not await self._post_page(reader):
-                        return
-                    if reader.has_more:
-                        wake.read()
-                await wake.event.wait()
-        finally:
-            for stop in stops:
-                stop()
-            if reader is not None and reader.position:
-                await self._store_position(reader)
+        hook = await self._read(hook_id)
+        if hook is not None and hook.off_reason is None:
+            await self._post_all(_HookReader(self._world, hook))
         await asyncio.Event().wait()  # off: `refresh` ends this
+
+    async def _post_all(self, reader: _HookReader) -> None:
+        """Post what comes, until the hook is off."""
+        hook = reader.hook
+        with Wake.listening(self._world.bus, hook.room_id, hook.agent_id) as wake:
+            try:
+                while True:
+                    wake.event.clear()
+                    may_hear = await reader.rows.may_hear()
+                    if may_hear and wake.take_rows():
+                        if not await self._post_page(reader):
+                            return
+                        if reader.rows.has_more:
+                            wake.read()
+                    await wake.event.wait()
+            finally:
+                if reader.position:
+                    await self._store_position(reader)
 
     async def _read(self, hook_id: str) -> Hook | None:
         try:
@@ -145,7 +133,7 @@ class Hooks:
 
     async def _post_page(self, reader: _HookReader) -> bool:
         """Post what is meant of the next rows; return whether the hook is still on."""
-        for row, event, on in await reader.read():
+        for row, event, on in await reader.rows.read():
             cursor = event.id if isinstance(event, RowEvent) else None
             message_id = f"{reader.hook.id}.{row.id}" + (".turns" if cursor is None else "")
             data = EVENT_ADAPTER.dump_python(event, mode="json")
@@ -153,16 +141,16 @@ class Hooks:
                 return False
             reader.hook = replace(reader.hook, failing_since=None)
             if cursor is not None:
-                reader.position, reader.unstored = cursor, 0
-        reader.position = str(reader.heard.cursor)
-        if reader.unstored >= MAX_UNSTORED_ROWS:
+                reader.position, reader.stored = cursor, reader.rows.passed
+        reader.position = str(reader.rows.heard.cursor)
+        if reader.rows.passed - reader.stored >= MAX_UNSTORED_ROWS:
             await self._store_position(reader)
         return True
 
     async def _store_position(self, reader: _HookReader) -> None:
         """Store up to where a hook has posted, or passed over rows."""
         hook_id, position = reader.hook.id, reader.position
-        reader.unstored = 0
+        reader.stored = reader.rows.passed
         await self._world.change(lambda tx: records.store_cursor(tx, hook_id, position))
 
     async def _deliver(
@@ -209,44 +197,13 @@ class Hooks:
         )
 
 
-class _Wake:
-    """What wakes a hook: rows to read, or only a change of what its maker may do.
-
-    Attributes:
-        event: set when there is something to do.
-    """
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-        self._has_rows = True  # those that came before it ran
-
-    def check(self, event: object = None) -> None:
-        """Wake it: rights or names may have changed."""
-        self.event.set()
-
-    def hear(self, event: object) -> None:
-        """Wake it if a row has come; parts of answers, which are many, do not."""
-        if isinstance(event, RowAppended):
-            self.read()
-
-    def read(self) -> None:
-        """Wake it: there are rows."""
-        self._has_rows = True
-        self.event.set()
-
-    def take_rows(self) -> bool:
-        """Return whether rows have come since this was asked last."""
-        has_rows, self._has_rows = self._has_rows, False
-        return has_rows
-
-
 class _HookReader:
     """A hook's position in the log of its room.
 
     Attributes:
-        has_more: whether rows follow that it has not read.
+        rows: the rows that it is for.
         position: the cursor up to which all that it is for has arrived; "" before it is known.
-        unstored: rows that were read since it was stored.
+        stored: rows that it had passed over when that was stored.
     """
 
     def __init__(self, world: World, hook: Hook) -> None:
@@ -254,56 +211,12 @@ class _HookReader:
         if target is None:
             raise TypeError("an incoming hook reads nothing")
         self.hook = hook
-        self.has_more = False
         self.position = ""
-        self.unstored = 0
-        self._world = world
-        self._patterns = parse_patterns(target.on)
-        agent = world.agents.get(hook.agent_id)
-        self._is_begun = False
-        self.heard = HeardRows(
-            world, agent or Agent(hook.agent_id, ""), {hook.room_id: ""}, with_own=target.own
-        )
-
-    async def may_hear(self) -> bool:
-        """Return whether its maker may hear the room now; follow their names."""
-        agent = self._world.agents.get(self.hook.agent_id)
-        try:
-            room = await self._world.room(self.hook.room_id)
-        except NotFound:
-            return False
-        if agent is None or agent.disabled or not _may_enter(room, agent):
-            return False
-        self.heard.agent = agent
-        self.heard.names[room.id] = room.name
-        return True
-
-    async def read(self) -> list[tuple[Row, RowsEvent, tuple[str, ...]]]:
-        """Return what is meant of the next rows."""
-        if not self._is_begun:
-            await self._begin()
-        page = await self.heard.read_page()
-        self.has_more = page.has_more
-        self.unstored += len(page.heard)
-        return [
-            (row, event, on)
-            for row, events in page.heard
-            for event in events
-            if (on := list_matches(self._patterns, event))
-        ]
-
-    async def _begin(self) -> None:
-        cursor = parse_cursor(self.hook.cursor) if self.hook.cursor else None
-        try:
-            await self.heard.begin(cursor)
-        except Invalid:  # a backup was restored, in which the log is shorter
-            log.warning("hook lost its place", hook=self.hook.name)
-            await self.heard.begin(None)
-        self._is_begun = True
-
-
-def _may_enter(room: Room, agent: Agent) -> bool:
-    return Right.ENTER in room.rights_of(agent, now=now_ms())
+        self.stored = 0
+        self.rows = MatchingRows(
+            world, hook.room_id, hook.agent_id, parse_patterns(target.on), hook.cursor,
+            with_own=target.own,
+        )  # fmt: skip
 
 
 def _store(tx: Change, hook: Hook, delivery: Delivery, cursor: str | None, off: str) -> None:

@@ -13,8 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from sshwarma.common.limits import MAX_HOOKS_PER_AGENT, MAX_HOOKS_PER_ROOM, MAX_KEPT_DELIVERIES
 from sshwarma.common.messages import with_limit
-from sshwarma.events.event_types import Cursor
-from sshwarma.world import rows
+from sshwarma.events.matching_rows import read_end_cursor
 from sshwarma.world.errors import Conflict, Unavailable, unknown_name_error
 from sshwarma.world.ids import new_id
 from sshwarma.world.names import check_name
@@ -141,10 +140,9 @@ def add_hook(
     else:
         shown = ADDRESS_PREFIX + base64.urlsafe_b64encode(key).decode().rstrip("=")
         stored = hash_secret(shown)
-    cursor: Cursor | None = None
-    if isinstance(purpose, OutgoingTarget):  # it begins now, also if this server ends at once
-        last = {room_id: rows.read_last_seq(tx.conn, room_id)}
-        cursor = Cursor(last, rows.read_newest_number(tx.conn))
+    # An outgoing one begins now, also if this server ends at once.
+    is_outgoing = isinstance(purpose, OutgoingTarget)
+    cursor = read_end_cursor(tx.conn, room_id) if is_outgoing else None
     hook_id = new_id()
     tx.conn.execute(
         insert(hooks).values(
@@ -152,10 +150,10 @@ def add_hook(
             room_id=room_id,
             agent_id=agent_id,
             name=name,
-            direction="out" if isinstance(purpose, OutgoingTarget) else "in",
+            direction="out" if is_outgoing else "in",
             secret=stored,
             settings=json.dumps(asdict(purpose), ensure_ascii=False),
-            cursor=None if cursor is None else str(cursor),
+            cursor=cursor,
             created_at=tx.now,
         )
     )

@@ -10,7 +10,7 @@ from sshwarma.lua_tools.declaration import ToolDeclaration
 from sshwarma.lua_tools.provider import LUA_PROVIDER
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.tools.provider import PROVIDER_KEY
-from sshwarma.world import equipment, overrides, things
+from sshwarma.world import equipment, overrides, text_history, things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -41,10 +41,11 @@ def store_tool(
         if not is_lua_tool(tool):
             raise Conflict(f"{tool.label} is not a tool written here.")
         return (
-            things.update_thing(
+            text_history.change_text(
                 tx,
-                tool.id,
-                content=source,
+                tool,
+                source,
+                by=by,
                 description=declaration.description or None,
                 metadata={**tool.metadata, **metadata},
             ),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,6 +35,8 @@ _PARAMETER_PATTERN: Final = re.compile(
         (?:\s+(?P<text>.*))?""",
     re.VERBOSE,
 )
+_EXAMPLE: Final = "-- @param sides integer=6 Sides of each die"
+
 _CHOICE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.+-]+")
 
 
@@ -54,13 +57,7 @@ def parse_declaration(source: str) -> ToolDeclaration:
     comments: list[str] = []
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for number, line in enumerate(source.split("\n"), start=1):
-        stripped_line = line.strip()
-        if stripped_line and (
-            not stripped_line.startswith("--") or stripped_line.startswith("--[")
-        ):
-            break
-        text = stripped_line.lstrip("-").strip()
+    for number, text in read_head(source):
         if not text.startswith("@"):
             comments.append(text)
             continue
@@ -88,6 +85,17 @@ def parse_declaration(source: str) -> ToolDeclaration:
     if required:
         schema["required"] = required
     return ToolDeclaration(description, schema)
+
+
+def read_head(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments at the head of a script, with line numbers and no dashes."""
+    for number, line in enumerate(source.split("\n"), start=1):
+        stripped_line = line.strip()
+        if stripped_line and (
+            not stripped_line.startswith("--") or stripped_line.startswith("--[")
+        ):
+            return
+        yield number, stripped_line.lstrip("-").strip()
 
 
 def read_summary(source: str) -> str:
@@ -152,7 +160,9 @@ def _parse_default(number: int, described: dict[str, Any], text: str) -> Any:
 
 
 def _line_error(number: int, part: str) -> Invalid:
-    return Invalid(
-        f"Line {number} of the script: {part}.",
-        hint="For example: -- @param sides integer=6 Sides of each die",
-    )
+    return make_line_error(number, part, _EXAMPLE)
+
+
+def make_line_error(number: int, part: str, example: str) -> Invalid:
+    """Return the refusal of a line at the head of a script, with an example."""
+    return Invalid(f"Line {number} of the script: {part}.", hint=f"For example: {example}")

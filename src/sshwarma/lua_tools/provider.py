@@ -11,8 +11,9 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from sshwarma.common.limits import (
@@ -89,7 +90,7 @@ class LuaToolProvider(ToolProvider):
     async def run(self, caller: Caller, tool: Thing, arguments: dict[str, Any]) -> ToolResult:
         """Run a Lua tool; an error in it is a failed result with its place."""
         call_arguments = _default_arguments(get_input_schema(tool)) | arguments
-        return await self._run(caller, tool.name, tool, {"args": call_arguments})
+        return _name_nothing(await self._run(caller, tool.name, tool, {"args": call_arguments}))
 
     async def run_command(
         self, caller: Caller, script: Thing, text: str, words: list[str]
@@ -97,7 +98,18 @@ class LuaToolProvider(ToolProvider):
         """Run a script that was typed as a command, with the words after its name."""
         name = f"/{script.name.removeprefix('command:')}"
         arguments = {"args": text, "words": words}
-        return await self._run(caller.inside_call(name), name, script, arguments)
+        return _name_nothing(await self._run(caller.inside_call(name), name, script, arguments))
+
+    async def run_trigger(
+        self, caller: Caller, script: Thing, event: Mapping[str, Any]
+    ) -> ToolResult:
+        """Run the script of a trigger for an event, which it has as `event`.
+
+        Its text is "" if it returns nothing.
+        """
+        return await self._run(
+            caller.inside_call(script.name), script.name, script, {"event": event}
+        )
 
     async def check_syntax(self, name: str, source: str) -> None:
         """Raise unless a script is valid Lua.
@@ -134,11 +146,8 @@ class LuaToolProvider(ToolProvider):
             return ToolResult(
                 self._place_error(error), is_error=True, printed_lines=tuple(log_lines)
             )
-        text = render_value(value)
-        if not text and not log_lines:
-            text = "(no result)"
         structured = value if isinstance(value, dict | list) else None
-        return ToolResult(text, structured, printed_lines=tuple(log_lines))
+        return ToolResult(render_value(value), structured, printed_lines=tuple(log_lines))
 
     def _place_error(self, error: LuaError) -> str:
         """Return the message of an error, with its place unless that is in the driver.
@@ -161,6 +170,13 @@ class LuaToolProvider(ToolProvider):
             return outcome.text if outcome.structured is None else outcome.structured
 
         return call
+
+
+def _name_nothing(result: ToolResult) -> ToolResult:
+    """Return a result with words where a script has returned and printed nothing."""
+    if result.text or result.printed_lines:
+        return result
+    return replace(result, text="(no result)")
 
 
 def render_value(value: Any) -> str:

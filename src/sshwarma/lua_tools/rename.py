@@ -1,6 +1,6 @@
-"""Moves a namespace into another, or out of it.
+"""Moves a namespace into another, or out of it; gives tools other names.
 
-Its contents are renamed with it and keep their equipment, overrides and call statistics.
+What is renamed keeps its equipment, overrides and call statistics.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import update
 
 from sshwarma.tools.names import claim_tool_name
-from sshwarma.world import namespaces, overrides, things
+from sshwarma.world import namespaces, overrides, text_history, things
 from sshwarma.world.builtin_containers import BUNDLE_KEY
 from sshwarma.world.errors import Conflict, Invalid
 from sshwarma.world.schema import tool_calls
@@ -64,14 +64,34 @@ def move_namespace(tx: Change, space: Thing, parent: str, room_id: str | None = 
     return things.get_live_thing(tx.conn, space.id)
 
 
-def _rename_tool(tx: Change, tool: Thing, canonical: str) -> None:
+def rename_tools_of(tx: Change, place: Thing) -> None:
+    """Rename the tools of a room or an agent after its present name."""
+    for tool in things.read_children(tx.conn, place.id, "tool"):
+        _rename_tool(tx, tool, f"{place.label}:{tool.name}")
+
+
+def rename_tool(tx: Change, tool: Thing, name: str) -> Thing:
+    """Give a tool another name in its place, with its versions.
+
+    Raises:
+        Conflict: if the name is taken, or could be confused with another.
+    """
+    old_key = text_history.make_key(tool)
+    place = tool.label.removesuffix(f":{tool.name}")
+    renamed = _rename_tool(tx, tool, f"{place}:{name}", name=name)
+    text_history.rename_key(tx, tool.parent_id or "", old_key, text_history.make_key(renamed))
+    return renamed
+
+
+def _rename_tool(tx: Change, tool: Thing, canonical: str, **columns: Any) -> Thing:
     claim_tool_name(tx, canonical)
     override = asdict(overrides.read_tool_override(tx.conn, tool))
     del override["tool"]
-    new_tool = things.update_thing(tx, tool.id, qualified_name=canonical)
+    new_tool = things.update_thing(tx, tool.id, qualified_name=canonical, **columns)
     overrides.clear_override(tx, new_tool)
     if any(value is not None for value in override.values()):
         overrides.set_override(tx, new_tool, **override)
     overrides.clear_override(tx, tool)
     calls = tool_calls.c.tool_id == tool.label
     tx.conn.execute(update(tool_calls).where(calls).values(tool_id=canonical))
+    return new_tool

@@ -28,7 +28,7 @@ from sshwarma.verbs.thing_completion import (
     TextName,
 )
 from sshwarma.verbs.views import Confirmation, format_count, view
-from sshwarma.world import bag_reads, names, things
+from sshwarma.world import bag_reads, names, text_history, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error, unknown_name_error
@@ -106,10 +106,10 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
     def store(tx: Change) -> bool:
         thing = things.find_child(tx.conn, bag_id, plain, "data")
         if thing is not None:
-            things.update_thing(tx, thing.id, content=text)
+            text_history.change_text(tx, thing, text, by=caller.agent.id)
             announce(tx, "changed")
             return False
-        _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
+        check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         announce(tx, "made")
         return True
@@ -205,7 +205,7 @@ async def link(caller: Caller, name: ReferenceName, uri: Word) -> PutResult:
         if reference is not None:
             things.update_thing(tx, reference.id, uri=uri)
             return False
-        _check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
+        check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
         things.create_thing(
             tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id
         )
@@ -321,7 +321,7 @@ async def move(caller: Caller, name: MovableName, to: TargetBag) -> Confirmation
     def carry(tx: Change) -> None:
         if things.get_live_thing(tx.conn, thing.id).parent_id != thing.parent_id:
             raise NotFound(f"{thing.name} was moved just now.")
-        _check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
+        check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.move_thing(tx, thing.id, bag_id)
 
     notice = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
@@ -355,7 +355,12 @@ def _is_url(uri: str) -> bool:
         return False
 
 
-def _check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
+def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
+    """Raise unless a bag may get another thing.
+
+    Raises:
+        Conflict: if it has `limit` things.
+    """
     query = select(func.count()).where(
         things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
     )

@@ -130,10 +130,12 @@ history = group(
     section="Remembering",
     default="show",
     default_takes_words=True,
+    name_action="of",
     spellings={"search": "search"},
-    doc="""Show the conversation.
+    doc="""Show the conversation, or the versions of a text or tool.
 
-    /history 50 shows the newest 50 rows, /history @bob your private messages with bob.
+    /history 50 shows the newest 50 rows, /history @bob your private messages with bob, /history
+    plan the versions of the text plan.
     /history search is another spelling of /search.
     """,
 )

@@ -28,7 +28,7 @@ from sshwarma.verbs.mem_keys import ProjectKey, ProjectName, SessionKey
 from sshwarma.verbs.rights import MEMORY_RIGHT, NEW_PROJECT_RIGHT
 from sshwarma.verbs.verb import quote_word
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import memory, memory_history
+from sshwarma.world import memory, text_history
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
@@ -120,7 +120,7 @@ async def _open(caller: Caller, place: Memory, key: str, start: str) -> EditDraf
 
     def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int]:
         value = memory.find_value(conn, scope_id, key)
-        return value, memory_history.read_present_version(conn, value)
+        return value, text_history.read_present_version(conn, value)
 
     value, version = await read_memory(caller, place, read)
     text, signs = (value.content or "") if value is not None else "", ""
@@ -157,7 +157,7 @@ async def _store(
 
     def work(tx: Change, scope_id: str) -> WriteOutcome:
         value = memory.find_value(tx.conn, scope_id, key)
-        version = memory_history.read_present_version(tx.conn, value)
+        version = text_history.read_present_version(tx.conn, value)
         if version != base and (value is None or value.content != text):
             raise _changed_error(caller, place, key, base, value)
         return write_value(tx, place, scope_id, key, text, caller)

@@ -16,7 +16,7 @@ from sshwarma.verbs.mem import (
     store_text,
 )
 from sshwarma.verbs.mem_views import MemoryKeys, MemoryMatches, MemoryValue, make_memory_matches
-from sshwarma.world import memory, memory_history
+from sshwarma.world import memory, text_history
 from sshwarma.world.caller import Caller
 from sshwarma.world.memory import KeyEntry, KeyPage
 from sshwarma.world.things import Thing
@@ -35,7 +35,7 @@ async def get_value(
     def read(conn: Connection, scope_id: str | None) -> tuple[Thing | None, int, str | None]:
         value = memory.find_value(conn, scope_id, key)
         of_row = place.read_row_text(conn, key) if value is None else None
-        return value, memory_history.read_present_version(conn, value), of_row
+        return value, text_history.read_present_version(conn, value), of_row
 
     value, version, of_row = await read_memory(caller, place, read)
     project = place.shown_project

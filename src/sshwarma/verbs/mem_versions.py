@@ -10,7 +10,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
-from sshwarma.common.limits import MAX_EXACT_INTEGER, MAX_KEPT_VALUES
+from sshwarma.common.limits import MAX_EXACT_INTEGER, MAX_KEPT_TEXTS
 from sshwarma.common.times import format_iso
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, block, line
@@ -21,7 +21,7 @@ from sshwarma.verbs.mem_keys import ProjectKey, ProjectName, SessionKey
 from sshwarma.verbs.rights import MEMORY_RIGHT
 from sshwarma.verbs.views import Confirmation, draw_columns, draw_hint, view, view_for_reader
 from sshwarma.workspaces.text_diff import compare_contents
-from sshwarma.world import memory, memory_history
+from sshwarma.world import memory, text_history
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound
@@ -118,7 +118,7 @@ async def list_project_values(
 ) -> ValueHistory:
     """List the values that a key of project memory has had.
 
-    At most {MAX_KEPT_VALUES} earlier ones are kept.
+    At most {MAX_KEPT_TEXTS} earlier ones are kept.
 
     Args:
         key: the key, also one that was deleted.
@@ -133,7 +133,7 @@ async def list_project_values(
 async def list_session_values(caller: Caller, key: SessionKey) -> ValueHistory:
     """List the values that a key of session memory has had.
 
-    At most {MAX_KEPT_VALUES} earlier ones are kept.
+    At most {MAX_KEPT_TEXTS} earlier ones are kept.
 
     Args:
         key: the key, also one that was deleted.
@@ -232,7 +232,7 @@ async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
     names = caller.world.agents.name_of
 
     def read(conn: Connection, scope_id: str | None) -> list[ValueVersionItem]:
-        old = memory_history.read_old_values(conn, scope_id, key) if scope_id else []
+        old = text_history.read_old_texts(conn, scope_id, key) if scope_id else []
         present = memory.find_value(conn, scope_id, key)
         items = [
             ValueVersionItem(
@@ -249,7 +249,7 @@ async def _list_values(caller: Caller, place: Memory, key: str) -> ValueHistory:
             return items
         author_id = memory.get_author_id(present)
         now = ValueVersionItem(
-            memory_history.read_present_version(conn, present),
+            text_history.read_present_version(conn, present),
             len((present.content or "").encode()),
             names(author_id) if author_id else "",
             format_iso(present.updated_at),
@@ -304,16 +304,16 @@ def _read_old(
     Raises:
         NotFound: if it is not kept.
     """
-    newest = memory_history.read_newest_version(conn, scope_id, key) if scope_id else 0
+    newest = text_history.read_newest_version(conn, scope_id, key) if scope_id else 0
     if not newest:
         if memory.find_value(conn, scope_id, key) is None:
             raise place.missing_error(key)
         raise NotFound(f'"{key}" has no earlier value in {place.label}.')
     number = version or newest
-    text = memory_history.read_old_text(conn, scope_id or "", key, number)
+    text = text_history.read_old_text(conn, scope_id or "", key, number)
     if text is None:
         raise NotFound(
             f'Version {number} of "{key}" is not among the earlier values.',
-            hint=f"At most {MAX_KEPT_VALUES} are kept.",
+            hint=f"At most {MAX_KEPT_TEXTS} are kept.",
         )
     return number, text

@@ -53,6 +53,9 @@ class VerbGroup:
     `default_takes_words`, a second word that is not an action is the first argument of the default:
     `/history 50` is `/history show 50`.
 
+    With `name_action`, a second word that is a name, and no action, is the first argument of that
+    action: `/history plan` is `/history of plan`.
+
     `spellings` are other second words that people may type, with the name of the verb of each. ""
     is for the bare word, and for words that are not an action, which are arguments of that verb.
     `first_words` describe the first words of actions of two words.
@@ -64,6 +67,7 @@ class VerbGroup:
     detail: str
     default: str = ""
     default_takes_words: bool = False
+    name_action: str = ""
     aliases: tuple[str, ...] = ()
     spellings: Mapping[str, str] = field(default_factory=dict)
     first_words: Mapping[str, str] = field(default_factory=dict)
@@ -95,10 +99,13 @@ class VerbGroup:
         return words
 
     def default_for(self, word: str | None) -> Verb | None:
-        """Return the default verb if it can take a word that is not an action; else None.
+        """Return the verb that takes a word which is not an action; else None.
 
-        It can take a flag, no word (None), and, with `default_takes_words`, any word.
+        The default takes a flag, no word (None), and, with `default_takes_words`, any word but a
+        name that another action takes.
         """
+        if word is not None and self.name_action and word[:1].isalpha():
+            return self.find(self.name_action)
         takes = word is None or word.startswith("--") or self.default_takes_words
         return self.find(self.default) or self.find_spelled("") if takes else None
 
@@ -154,13 +161,14 @@ def verb(name: str, *, section: str, **options: Unpack[VerbOptions]) -> Callable
     return declare
 
 
-def group(
+def group(  # noqa: PLR0913 - one keyword for each part of a group
     name: str,
     *,
     section: str,
     doc: str,
     default: str = "",
     default_takes_words: bool = False,
+    name_action: str = "",
     aliases: tuple[str, ...] = (),
     spellings: Mapping[str, str] | None = None,
     first_words: Mapping[str, str] | None = None,
@@ -176,6 +184,7 @@ def group(
         default: the action of the bare word; "" requires an action.
         default_takes_words: whether a second word that is not an action is the default's first
             argument; otherwise it is refused.
+        name_action: the action that takes a second word which is a name, and no action.
         aliases: other first words for it.
         spellings: other second words that people may type, with the name of the verb of each.
         first_words: descriptions of the first words of actions of two words.
@@ -192,6 +201,7 @@ def group(
         detail=text.detail,
         default=default,
         default_takes_words=default_takes_words,
+        name_action=name_action,
         aliases=aliases,
         spellings=spellings or {},
         first_words=first_words or {},

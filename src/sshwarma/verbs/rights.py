@@ -298,6 +298,7 @@ RightRule: TypeAlias = (
 
 BAG_RIGHT: Final = DataRight(Right.BUILD, "for a bag that is not yours")
 MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody else made")
+ROOM_NAME_RIGHT: Final = DataRight(Right.MODERATE, "for the name of a room")
 ASKER_RIGHT: Final = DataRight(Right.MODERATE, "for what somebody else asked")
 TOOL_RIGHT: Final = DataRight(Right.BUILD, "for a tool of a room")
 FILES_RIGHT: Final = MemberRight("for the files of a room")

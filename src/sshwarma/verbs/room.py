@@ -19,14 +19,12 @@ from sshwarma.world import access, bag_reads, movement, rooms, things
 from sshwarma.world.access import AccessMode, Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound
-from sshwarma.world.ids import HOME_ID, LOBBY_ID, now_ms
+from sshwarma.world.ids import PERMANENT_ROOMS, now_ms
 from sshwarma.world.reader import Hint, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
 ROOM_OWNER_RIGHT: Final = DataRight(Right.ADMIN, "for a room that you do not own")
-
-PERMANENT_ROOMS: Final = (LOBBY_ID, HOME_ID)
 
 
 @dataclass(frozen=True, slots=True)

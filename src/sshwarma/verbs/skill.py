@@ -28,7 +28,7 @@ from sshwarma.verbs.resolve import (
 from sshwarma.verbs.rights import MAKER_RIGHT, ContextRight, default_context
 from sshwarma.verbs.skill_views import SkillDetails, SkillList, SkillListItem
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import equipment, skills, things
+from sshwarma.world import equipment, skills, text_history, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import empty_error, too_long_error
@@ -178,7 +178,7 @@ async def edit_skill(
 
     def work(tx: Change) -> None:
         if instructions is not None:
-            things.update_thing(tx, thing.id, content=instructions)
+            text_history.change_text(tx, thing, instructions, by=caller.agent.id)
         if new_description is not None:
             things.update_thing(tx, thing.id, description=new_description or None)
 

@@ -28,7 +28,9 @@ _LINES: Final = {
     "/me waves": "emote pose act action smile wave",
     "/tell bob hello": "whisper page pm dm query privmsg talk",
     "/portal north ROOM": "tunnel exit-to @open",
-    "/create NAME": "dig @dig build newroom mkdir channel",
+    "/dig north NAME": "@dig tunnel-to",
+    "/create NAME": "newroom mkdir channel",
+    "/rename room NAME": "@rename mv ren",
     "/join ROOM": "goto teleport tp cd enter walk visit",
     "/leave": "back recall part lobby home",
     "/vibe TEXT": "topic title mood",
@@ -46,7 +48,7 @@ _LINES: Final = {
     "/room builder bob": "op grant promote",
     "/kick bob": "boot eject",
     "/mute bob 10": "ignore gag squelch silence",
-    "/undo": "revert rollback oops",
+    "/undo": "rollback oops",
     "/stop": "cancel kill abort interrupt",
     "/retry": "again regenerate redo",
     "/set": "settings config preferences prefs options colors colours",
@@ -67,8 +69,6 @@ _ACTIONS: Final = ("add", "new", "invite", "private", "builder")
 NO_SUCH_VERB: Final[Mapping[str, str]] = {
     "nick": "The name of an account cannot be changed; it belongs to its key.",
     "name": "The name of an account cannot be changed; it belongs to its key.",
-    "rename": "Rooms and agents cannot be renamed. /skill rename renames a skill; /fork copies a"
-    " room; /put stores a text under another name.",
     "afk": "Nobody has to say that: /who shows who is idle.",
     "away": "Nobody has to say that: /who shows who is idle.",
     "git": "git runs on your machine: git clone ssh://NAME@HOST/ROOM. /help git has more.",

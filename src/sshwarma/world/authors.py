@@ -7,5 +7,8 @@ from typing import Final
 EXTERNAL_KEY: Final = "external"
 """The key of a row's metadata that says that a program wrote it."""
 
+CAUSE_KEY: Final = "trigger"
+"""The key of a row's metadata that holds the id of the trigger in whose course it was written."""
+
 SPEAKER_KEY: Final = "speaker"
 """The key of a row's metadata that holds for whom its author speaks."""

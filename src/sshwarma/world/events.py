@@ -129,6 +129,13 @@ class AgentsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class TriggerChanged:
+    """A trigger was turned on or off, or removed."""
+
+    trigger_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRevoked:
     """A token of an agent was revoked: what it let in must end."""
 
@@ -215,6 +222,7 @@ Event: TypeAlias = (
     | MemoryChanged
     | WorldChanged
     | AgentsChanged
+    | TriggerChanged
     | TokenRevoked
     | KeyRemoved
     | KeyExpirySet

@@ -108,12 +108,17 @@ def purge_deleted_things(tx: Change, days: int, among: Collection[str] | None = 
             exits.c.from_room_id,
             exits.c.to_room_id,
             schema.room_members.c.room_id,
-            schema.memory_versions.c.scope_id,
+            schema.text_versions.c.scope_id,
             schema.hooks.c.room_id,
             schema.script_state.c.script_id,
             schema.script_state.c.owner_id,
+            schema.triggers.c.thing_id,
+            schema.triggers.c.room_id,
         ):
             tx.conn.execute(delete(column.table).where(column.in_(batch)))
+    known = select(schema.triggers.c.id)
+    runs = schema.trigger_runs
+    tx.conn.execute(delete(runs).where(runs.c.trigger_id.not_in(known)))
     equipment.delete_agents_in_rooms(tx, {thing.id for thing in garbage.things})
     for thing in _sort_leaves_first(garbage.things):
         tx.conn.execute(delete(things_table).where(things_table.c.id == thing.id))

@@ -13,6 +13,9 @@ LOBBY_ID: Final = "lobby"
 HOME_ID: Final = "home"
 """The room whose things everybody can use, as in `home:NAME`."""
 
+PERMANENT_ROOMS: Final = (LOBBY_ID, HOME_ID)
+"""Rooms that are always there, and always open."""
+
 
 def new_id() -> str:
     """Return a new UUIDv7 (RFC 9562) as text: unique, sorted by time of creation."""

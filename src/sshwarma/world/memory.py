@@ -17,13 +17,14 @@ from sshwarma.common.limits import (
     MAX_SHOWN_MEMORY_KEYS,
 )
 from sshwarma.common.shorten import shorten_name
-from sshwarma.world import memory_history, things
+from sshwarma.world import text_history, things
 from sshwarma.world.errors import Conflict, Invalid, empty_error, too_long_error
 from sshwarma.world.events import MemoryChanged
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import read_object_or_none
 from sshwarma.world.stubs import STUB_PREFIX
+from sshwarma.world.text_history import AUTHOR_KEY
 from sshwarma.world.things import Thing
 
 SESSION_CONTAINER: Final = "memory"
@@ -142,7 +143,7 @@ def list_keys(
 
 def _entry_of(row: Any) -> KeyEntry:
     metadata = read_object_or_none(row.metadata) or {}
-    size, author_id = metadata.get("size"), metadata.get("author_id")
+    size, author_id = metadata.get("size"), metadata.get(AUTHOR_KEY)
     return KeyEntry(
         row.name,
         size if isinstance(size, int) else 0,
@@ -183,7 +184,7 @@ def write_value(
     elif known.content == value:
         return "unchanged"
     else:
-        memory_history.keep_old_value(tx, known, replaced_by=author_id)
+        text_history.keep_old_text(tx, known, replaced_by=author_id)
         things.replace_text(tx, known, value, _describe_value(value, author_id))
     tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "set", author_id))
     return "new" if known is None else "changed"
@@ -202,7 +203,7 @@ def delete_value(
     known = find_value(tx.conn, scope_id, key)
     if known is None or scope_id is None:
         return False
-    memory_history.keep_old_value(tx, known, replaced_by=author_id, is_deleted=True)
+    text_history.keep_old_text(tx, known, replaced_by=author_id, is_deleted=True)
     things.delete_thing(tx, known, structural=False)
     tx.publish_on_commit(MemoryChanged(scope_id, room_id, key, "deleted", author_id))
     return True
@@ -210,7 +211,7 @@ def delete_value(
 
 def get_author_id(value: Thing) -> str | None:
     """Return the id of the agent that set a value last."""
-    author_id = value.metadata.get("author_id")
+    author_id = value.metadata.get(AUTHOR_KEY)
     return author_id if isinstance(author_id, str) else value.created_by
 
 

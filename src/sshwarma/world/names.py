@@ -37,6 +37,9 @@ BUILT_IN_MODEL: Final = "guide"
 COMMAND_PREFIX: Final = "command:"
 """How the name of a text begins that is a command of people's own."""
 
+TRIGGER_PREFIX: Final = "trigger:"
+"""How the name of a text begins that is a script which events of its room start."""
+
 BAG_PREFIXES: Final = ("room", "me", "home")
 """Words that choose a bag, as in `home:NAME`; no name of a thing begins with one and a colon."""
 

@@ -148,6 +148,17 @@ def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -
     return room
 
 
+def rename_room(tx: Change, room: Room, name: str, by: Agent) -> Thing:
+    """Give a room another name. Its tools keep theirs: who calls this renames them.
+
+    Raises:
+        Invalid: if the name is not valid.
+        Conflict: if the name is taken.
+    """
+    _check_room_name(tx.conn, name, by)
+    return things.update_thing(tx, room.id, name=name)
+
+
 def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     """Create a room like another: text, equipment, exits out, data and references.
 

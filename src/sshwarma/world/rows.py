@@ -14,6 +14,7 @@ from sqlalchemy import Connection, LargeBinary, RowMapping, cast, func, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.visible_nul import replace_nul
+from sshwarma.world.authors import CAUSE_KEY
 from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
@@ -58,6 +59,8 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     A NUL in `content` becomes visible: SQL functions and clients would end the text there.
     """
     content = replace_nul(content)
+    if tx.cause:
+        meta = {**(meta or {}), CAUSE_KEY: tx.cause}
     row_id, seq = new_id(), tx.next_seq(room_id, read_last_seq)
     inserted = tx.conn.exec_driver_sql(
         _INSERT_ROW,

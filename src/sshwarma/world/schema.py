@@ -308,8 +308,8 @@ attachments = Table(
     Index("ix_attachments_room", "room_id", "id"),
 )
 
-memory_versions = Table(
-    "memory_versions",
+text_versions = Table(
+    "text_versions",
     metadata,
     _thing_ref("scope_id"),  # the container of a memory
     Column("key", Text, nullable=False),
@@ -323,7 +323,7 @@ memory_versions = Table(
     Column("is_deleted", Integer, nullable=False, server_default="0"),  # not replaced
     PrimaryKeyConstraint("scope_id", "key", "version"),
     # A size is behind a text of up to a megabyte, which a row is read through.
-    Index("ix_memory_versions_size", "scope_id", "key", "version", "size"),
+    Index("ix_text_versions_size", "scope_id", "key", "version", "size"),
 )
 
 tool_overrides = Table(
@@ -481,6 +481,39 @@ hook_deliveries = Table(
     Column("ms", Integer, nullable=False),
     Column("error", Text, nullable=False),  # "" if it arrived
     Index("ix_hook_deliveries_hook_id_n", "hook_id", "n"),
+)
+
+triggers = Table(  # scripts that events of a room start
+    "triggers",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("room_id", Text, nullable=False),
+    Column("thing_id", Text, nullable=False, unique=True),  # the script
+    Column("agent_id", Text, nullable=False),  # who turned it on
+    Column("digest", Text, nullable=False),  # SHA-256 of the script that they turned on
+    Column("cursor", Text, nullable=False),  # up to where it has heard the log
+    Column(
+        "last_time", Millis, nullable=False
+    ),  # the last time of its schedules that was looked at
+    Column("states", Text, nullable=False),  # JSON: those of its room that it knows of
+    Column("failures", Integer, nullable=False),  # one after another
+    Column("off_reason", Text),  # NULL while it is on
+    Column("created_at", Millis, nullable=False),
+    Index("ix_triggers_room_id", "room_id"),
+)
+
+trigger_runs = Table(  # an event of a trigger is here before its script starts
+    "trigger_runs",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("trigger_id", Text, nullable=False),
+    Column("event", Text, nullable=False),
+    Column("cause", Text, nullable=False),  # what of its conditions was met
+    Column("started_at", Millis, nullable=False),
+    Column("ms", Integer),
+    Column("status", Text, nullable=False),  # running, done, failed, cut
+    Column("text", Text, nullable=False),  # its result or its error
+    UniqueConstraint("trigger_id", "event"),
 )
 
 script_state = Table(  # what scripts keep between their runs

@@ -22,8 +22,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from sshwarma.common.background import ignore_outcome
 from sshwarma.world import agents, loadout, rooms, rows, search
 from sshwarma.world.access import Right
-from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
+from sshwarma.world.causes import mark_cause
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
     AgentsChanged,
@@ -146,7 +147,7 @@ class World:
         """
         if not may_postpone:  # what nobody waits for is no part of a request
             work = store_key_with(work)
-        result = await self.store.write(work, may_postpone=may_postpone)
+        result = await self.store.write(mark_cause(work), may_postpone=may_postpone)
         if self._refresh_task is not None and not self._refresh_task.done():
             # A caller that changes an agent must see the change; cancelling the caller must not
             # stop that.
@@ -192,10 +193,15 @@ class World:
             raise unknown_name_error("room", name, hint=next_call("{} lists them.", "rooms"))
         return await self.room(room_id)
 
-    async def loadout(self, room_id: str | None, agent_id: str | None) -> Loadout:
-        """Return the things an agent can see and use in a room."""
+    async def loadout(
+        self, room_id: str | None, agent_id: str | None, acting: Agent | None = None
+    ) -> Loadout:
+        """Return the things an agent can see and use in a room.
+
+        `acting` is the agent with the role that it acts with, if that is another.
+        """
         states = self.detected_states(room_id or "")
-        agent = self.agents.get(agent_id)
+        agent = acting or self.agents.get(agent_id)
 
         def work(conn: Connection) -> Loadout:
             load, now = loadout.compute_loadout(conn, room_id, agent_id, states), now_ms()

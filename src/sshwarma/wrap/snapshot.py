@@ -18,7 +18,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import Loadout
 from sshwarma.world.mentions import split_addressees, strip_address, write_names_plainly
-from sshwarma.world.names import COMMAND_PREFIX
+from sshwarma.world.names import COMMAND_PREFIX, TRIGGER_PREFIX
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -118,7 +118,7 @@ def is_layer_script(name: str) -> bool:
 
 def _is_context_data(thing: Thing) -> bool:
     """Return whether a thing is data for the context: no script and no command."""
-    return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX))
+    return not thing.name.startswith((HOOK_NAME, WRAP_SCRIPT_NAME, COMMAND_PREFIX, TRIGGER_PREFIX))
 
 
 def _other_models(agents: AgentDirectory, own: Agent, room: Room) -> list[str]:

@@ -1,0 +1,1 @@
+"""Rooms as folders of plain files, which people keep in git."""

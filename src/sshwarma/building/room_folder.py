@@ -1,0 +1,172 @@
+"""A room as a folder: room.toml, a file for each text and each tool."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from sshwarma.common.validation_text import describe_validation_error
+from sshwarma.world import names
+from sshwarma.world.errors import Invalid
+
+ROOM_FILE: Final = "room.toml"
+TEXTS_FOLDER: Final = "things"
+TOOLS_FOLDER: Final = "tools"
+TOOL_SUFFIX: Final = ".lua"
+
+_COLON: Final = "+"
+"""Stands for : in the name of a file: not every system has that, and no name here has +."""
+
+_Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class RoomFile(BaseModel):
+    """What room.toml says; None for what stays as it is.
+
+    Attributes:
+        description, vibe: texts of the room.
+        access: who may enter.
+        states: those that are set by hand.
+        models: names of the models that may be called; ["*"] for all.
+        equip: labels of what is on besides what new rooms have; own texts by their names.
+        off: labels of what new rooms have on, and this one has not.
+        disabled, approval: names of own tools that are disabled, and that need an approval.
+        triggers: names of the triggers that are on.
+        exits: rooms by direction.
+        links: addresses by name.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    description: str | None = None
+    vibe: str | None = None
+    access: Literal["open", "invite", "private"] | None = None
+    states: list[_Word] | None = None
+    models: list[_Word] | None = None
+    equip: list[_Word] | None = None
+    off: list[_Word] | None = None
+    disabled: list[_Word] | None = None
+    approval: list[_Word] | None = None
+    triggers: list[_Word] | None = None
+    exits: Annotated[dict[_Word, _Word], Field(max_length=200)] | None = None
+    links: Annotated[dict[_Word, _Word], Field(max_length=1_000)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoomFolder:
+    """A room as files: its settings, texts by name, scripts of tools by name."""
+
+    name: str
+    file: RoomFile
+    texts: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_folder(folder: RoomFolder) -> dict[str, str]:
+    """Return the files of a room by their paths below its folder, in a stable order."""
+    values = folder.file.model_dump(exclude_none=True)
+    ordered = {key: values[key] for key in RoomFile.model_fields if key in values}
+    return {
+        ROOM_FILE: tomli_w.dumps(ordered, multiline_strings=True),
+        **{
+            f"{TEXTS_FOLDER}/{name.replace(':', _COLON)}": text
+            for name, text in sorted(folder.texts.items())
+        },
+        **{
+            f"{TOOLS_FOLDER}/{name}{TOOL_SUFFIX}": text
+            for name, text in sorted(folder.tools.items())
+        },
+    }
+
+
+def read_folders(files: Mapping[str, str]) -> list[RoomFolder]:
+    """Return the rooms that files describe, by name: each has a room.toml.
+
+    Args:
+        files: contents by path; the folder of a room has its name.
+
+    Raises:
+        Invalid: naming the file that is wrong.
+    """
+    roots = sorted(
+        path.removesuffix(f"/{ROOM_FILE}") for path in files if path.endswith(f"/{ROOM_FILE}")
+    )
+    if not roots:
+        raise Invalid(
+            f"There is no {ROOM_FILE}.", hint="The folder of each room has one: NAME/room.toml."
+        )
+    found: dict[str, RoomFolder] = {}
+    for root in roots:
+        name = names.check_name(root.rpartition("/")[2], "room")
+        if name in found:
+            raise Invalid(f"{root}: another folder is the room {name}, too.")
+        inner = {
+            path.removeprefix(f"{root}/"): text
+            for path, text in files.items()
+            if path.startswith(f"{root}/")
+        }
+        found[name] = _read_folder(root, name, inner)
+    return [found[name] for name in sorted(found)]
+
+
+def _read_folder(root: str, name: str, files: Mapping[str, str]) -> RoomFolder:
+    texts: dict[str, str] = {}
+    tools: dict[str, str] = {}
+    for path, text in files.items():
+        folder, _, file = path.rpartition("/")
+        if path == ROOM_FILE or _is_beside(path):
+            continue
+        if folder == TEXTS_FOLDER:
+            texts[_check(root, path, names.check_thing_name, file.replace(_COLON, ":"))] = text
+        elif folder == TOOLS_FOLDER and file.endswith(TOOL_SUFFIX):
+            plain = file.removesuffix(TOOL_SUFFIX)
+            tools[_check(root, path, _check_tool_file, plain)] = text
+        else:
+            raise Invalid(
+                f"{root}/{path}: nothing of a room.",
+                hint="A room has room.toml, things/NAME and tools/NAME.lua.",
+            )
+    return RoomFolder(name, _parse_room_file(root, files[ROOM_FILE]), texts, tools)
+
+
+def _is_beside(path: str) -> bool:
+    """Return whether a file is for people alone: README.md, .gitignore."""
+    return any(part.startswith(".") for part in path.split("/")) or path.startswith("README")
+
+
+def _check_tool_file(name: str) -> str:
+    return names.check_name(name, "tool")
+
+
+def _check(root: str, path: str, check: Any, name: str) -> str:
+    try:
+        return str(check(name))
+    except Invalid as error:
+        error.message = f"{root}/{path}: {error.message}"
+        raise
+
+
+def _parse_room_file(root: str, text: str) -> RoomFile:
+    try:
+        return RoomFile.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{root}/{ROOM_FILE}: {error}.") from error
+    except ValidationError as error:
+        detail = error.errors()[0]
+        field = ".".join(map(str, detail["loc"]))
+        problem = describe_validation_error(detail, in_file=True)
+        raise Invalid(f"{root}/{ROOM_FILE}: {field}: {problem}.") from error
+
+
+def join_files(folders: Iterable[RoomFolder]) -> dict[str, str]:
+    """Return the files of rooms by path: NAME/room.toml and the others."""
+    return {
+        f"{folder.name}/{path}": text
+        for folder in folders
+        for path, text in write_folder(folder).items()
+    }

@@ -1,0 +1,196 @@
+"""Rooms from and as folders of plain files."""
+
+from __future__ import annotations
+
+import base64
+import io
+import tarfile
+from typing import Any
+
+import pytest
+
+from sshwarma.building import archive
+from sshwarma.building.room_folder import read_folders
+from sshwarma.common.limits import MAX_BUILD_BYTES
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.world.errors import Forbidden, Invalid, NotFound, TooLarge, WorldError
+from sshwarma.world.world import World
+from support.people import Someone, do, everything
+
+pytestmark = pytest.mark.usefixtures("den")
+
+OFFICE = {
+    "world/README.md": "for people",
+    "world/office/room.toml": (
+        'description = "Desks."\nvibe = "calm"\nstates = ["open"]\nequip = ["prompt:style"]\n'
+        'disabled = ["coin"]\ntriggers = ["door"]\n[exits]\nnorth = "lab"\n'
+        '[links]\nrepo = "https://example.org/repo"\n'
+    ),
+    "world/office/things/prompt+style": "Be brief.\n",
+    "world/office/things/trigger+door": '-- @on enter\nreturn "Welcome."\n',
+    "world/office/tools/coin.lua": "-- Tosses.\nreturn math.random(2)\n",
+    "world/office/.git/config": "no",
+    "world/lab/room.toml": '[exits]\nsouth = "office"\n',
+}
+
+
+async def build(person: Someone, files: dict[str, str], **flags: bool) -> Any:
+    encoded = base64.b64encode(archive.pack(files)).decode()
+    given = {"archive": encoded, "encoded": True, **flags}
+    return await invoke(person.caller, "build", given)
+
+
+async def export(person: Someone, room: str) -> dict[str, str]:
+    data = await invoke(person.caller, "export folder", {"room": room})
+    return archive.unpack(base64.b64decode(data.data))
+
+
+async def test_a_world_is_built_twice_with_an_empty_second_difference(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    before = await everything(world)
+    planned = await build(bob, OFFICE)
+    assert (planned.status, planned.rooms) == ("planned", ("lab", "office"))
+    assert await everything(world) == before
+    applied = await build(bob, OFFICE, apply=True)
+    assert (applied.status, applied.count) == ("applied", planned.count)
+    again = await build(bob, OFFICE, apply=True)
+    assert (again.status, again.count, again.kept) == ("same", 0, ())
+    await do(bob, "/join office")
+    seen = await do(bob, "/look")
+    assert (seen.description, seen.vibe) == ("Desks.", "calm")
+    assert (await do(bob, "/examine prompt:style")).content == "Be brief.\n"
+    assert "open" in (await do(bob, "/state list")).set
+    (trigger,) = (await do(bob, "/trigger")).triggers
+    assert (trigger.name, trigger.is_on, trigger.by) == ("door", True, "bob")
+    await do(bob, "/go north")
+    await do(bob, "/go south")
+
+
+async def test_an_export_is_what_a_build_reads(world: World, alice: Someone, bob: Someone) -> None:
+    await build(bob, OFFICE, apply=True)
+    files = await export(bob, "office")
+    assert files["office/things/prompt+style"] == "Be brief.\n"
+    assert files["office/tools/coin.lua"] == OFFICE["world/office/tools/coin.lua"]
+    assert 'equip = [\n    "prompt:style",\n]' in files["office/room.toml"]
+    assert (await build(bob, files)).status == "same"
+    assert await export(bob, "office") == files, "in a stable order"
+    copied = {path.replace("office/", "annex/", 1): text for path, text in files.items()}
+    assert (await build(bob, copied, apply=True)).status == "applied"
+    annex = await export(bob, "annex")
+    assert {path.replace("annex/", "office/", 1): text for path, text in annex.items()} == files
+
+
+async def test_changes_are_shown_and_missing_files_keep_or_prune_things(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await build(bob, OFFICE, apply=True)
+    files = dict(OFFICE)
+    files["world/office/things/prompt+style"] = "Be long.\n"
+    files["world/office/room.toml"] = 'vibe = "loud"\nequip = []\ntriggers = []\n'
+    del files["world/office/tools/coin.lua"]
+    planned = await build(bob, files)
+    steps = {(one.kind, one.name, one.action) for one in planned.steps}
+    assert steps == {
+        ("vibe", "", "change"), ("text", "prompt:style", "change"),
+        ("equip", "prompt:style", "remove"), ("trigger", "door", "remove"),
+    }  # fmt: skip
+    (text,) = [one for one in planned.steps if one.kind == "text"]
+    assert "-Be brief." in text.diff and "+Be long." in text.diff
+    assert planned.kept == ("office/coin",)
+    await build(bob, files, apply=True, prune=True)
+    await do(bob, "/join office")
+    assert (await do(bob, "/look")).description == "Desks.", "what it does not say stays"
+    assert not (await do(bob, "/trigger")).triggers[0].is_on
+    assert isinstance(await failed(bob, "/tool show coin"), NotFound)
+    assert len((await do(bob, "/history prompt:style")).versions) == 2
+
+
+async def failed(person: Someone, line: str) -> WorldError:
+    with pytest.raises(WorldError) as caught:
+        await do(person, line)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("office/room.toml", "vibe = 3", "office/room.toml: vibe"),
+        ("office/room.toml", "vib = 'x'", "office/room.toml: vib"),
+        ("office/room.toml", "vibe = ", "office/room.toml: Invalid value"),
+        ("office/tool/x.lua", "return 1", "office/tool/x.lua: nothing of a room"),
+        ("office/tools/X!.lua", "return 1", "office/tools/X!.lua: "),
+        ("office/tools/x.lua", "return (", "office: tool x: Lua syntax error"),
+        ("office/tools/x.lua", "-- @param 1", "office: tool x: Line 1 of the script"),
+        ("office/things/trigger+x", "return 1", "does not say what starts it"),
+        (
+            "office/room.toml",
+            'equip = ["nosuch:tool"]',
+            "office: equip nosuch:tool: There is nothing",
+        ),
+        ("office/room.toml", '[exits]\nnorth = "nosuch"', "nosuch"),
+        ("office/room.toml", '[exits]\n"NO WAY" = "lab"', "office: exit NO WAY"),
+        ("office/room.toml", 'triggers = ["nosuch"]', "office: trigger nosuch: There is no text"),
+        ("office/room.toml", 'models = ["nosuch"]', "nosuch"),
+        ("office/room.toml", 'states = ["NO"]', "office: state NO"),
+        ("office/room.toml", '[links]\nx = "nothing"', "office: link x: This is not a URL"),
+        ("Office!/room.toml", "", "Office!"),
+    ],
+)
+async def test_build_names_its_error_and_changes_nothing(
+    world: World, alice: Someone, bob: Someone, path: str, text: str, told: str
+) -> None:
+    files = {key.removeprefix("world/"): value for key, value in OFFICE.items()} | {path: text}
+    before = await everything(world)
+    with pytest.raises(WorldError) as caught:
+        await build(bob, files, apply=True)
+    assert told in caught.value.message
+    assert await everything(world) == before
+
+
+async def test_building_needs_its_rights(
+    world: World, alice: Someone, bob: Someone, guest: Someone
+) -> None:
+    await build(alice, OFFICE, apply=True)
+    changed = {"office/room.toml": 'vibe = "mine"'}
+    with pytest.raises(Forbidden, match="needs the build right in office"):
+        await build(bob, changed)
+    with pytest.raises(Forbidden, match="create"):
+        await build(guest, {"shed/room.toml": ""})
+    await do(alice, "/join office")
+    await do(alice, f"/room builder {bob.caller.agent.name}")
+    assert (await build(bob, changed, apply=True)).status == "applied"
+    with pytest.raises(Forbidden, match="needs the moderate right in office"):
+        await build(bob, {"office/room.toml": 'access = "private"'})
+    await do(alice, "/create vault")
+    await do(alice, "/room private")
+    await do(alice, "/tool new secret = return 1")
+    for text in ('[exits]\nup = "vault"', 'equip = ["vault:secret"]'):
+        with pytest.raises((NotFound, Forbidden)):
+            await build(bob, {"office/room.toml": text}, apply=True)
+    with pytest.raises(WorldError, match="vault is taken"):
+        await build(bob, {"vault/room.toml": ""}, apply=True)
+
+
+def test_archives_of_others_are_read_with_care() -> None:
+    def pack(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", size: int = 0) -> bytes:
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as made:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, "/etc/passwd", size or len(data)
+            made.addfile(info, io.BytesIO(data or bytes(size)))
+        return out.getvalue()
+
+    for data in (
+        pack("office/../../room.toml"), pack("office/room.toml", tarfile.SYMTYPE),
+        pack("office/room.toml", tarfile.LNKTYPE), pack("office/room.toml", tarfile.FIFOTYPE),
+        pack("office/room.toml", data=b"\xff"), b"no archive" * 100, pack("a\x1b[31m/room.toml"),
+    ):  # fmt: skip
+        with pytest.raises(Invalid):
+            archive.unpack(data)
+    with pytest.raises(TooLarge):
+        archive.unpack(pack("office/room.toml", size=MAX_BUILD_BYTES + 1))
+    with pytest.raises(Invalid, match=r"There is no room\.toml"):
+        read_folders({"office/things/x": "y"})
+    with pytest.raises(Invalid, match="another folder is the room a"):
+        read_folders({"x/a/room.toml": "", "y/a/room.toml": ""})
