@@ -14,7 +14,7 @@ from sshwarma.verbs.views import draw_result
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
-from support.people import Someone, do, refused
+from support.people import Someone, arrive, do, refused
 from support.services import services_in
 from support.waiting import until
 
@@ -228,13 +228,39 @@ async def test_command_calls_no_tool_that_is_for_administrators(
     await command(bob, "go1", "/run corp:danger")
     await command(bob, "go2", 'return host.call("corp:danger")')
     for name in ("go1", "go2"):
-        with pytest.raises(WorldError, match="needs the role admin"):
+        with pytest.raises(WorldError, match="corp:danger is not equipped here"):
             result = await do(alice, f"/{name}")
             raise WorldError(str(result))
     await do(bob, "/tool new peek = return host.call('corp:danger')")
-    assert "needs the role admin" in str(await do(alice, "/run trap:peek"))
-    assert "needs the role admin" in str(await do(alice, "/tool test trap:peek"))
+    assert "is not equipped here" in str(await do(alice, "/run trap:peek"))
+    assert "is not equipped here" in str(await do(alice, "/tool test trap:peek"))
+    await do(bob, "/tool new list = return host.call('sshwarma:inventory')")
+    assert "danger" not in str(await do(alice, "/run trap:list"))
+    await do(bob, "/equip room corp:danger")
+    assert "ran" in str(await do(alice, "/run trap:peek")), "the room has it"
+    await do(bob, "/unequip room corp:danger")
     assert (await do(alice, "/run corp:danger")).text == "ran"
+
+
+async def test_script_finds_no_tools_of_rooms_that_a_role_alone_opens(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    """The owner of the server has equipped it, and a member planted the script."""
+    carol = await arrive(alice.world, "carol")
+    await do(carol, "/create lair")
+    await do(carol, "/room private")
+    await do(carol, "/tool new hush = return 'hushed'")
+    await do(alice, "/equip me lair:hush")
+    assert (await do(alice, "/run lair:hush")).text == "hushed"
+    await do(bob, "/create trap")
+    await do(alice, "/join trap")
+    await do(bob, "/tool new peek = return host.call(args.name)")
+    await do(bob, "/tool new peek = -- @param name string\nreturn host.call(args.name)")
+    for name in ("lair:hush", "hush", "lair:hus"):
+        told = str(await do(alice, f"/run trap:peek name={name}"))
+        assert "hushed" not in told and "lair:hush" not in told.replace(f"Unknown tool {name}", "")
+    await command(bob, "trap", "/run lair:hush")
+    assert "Unknown tool lair:hush" in (await refused(alice, "/trap")).message
 
 
 async def test_script_asks_nobody_if_its_person_could_not_allow_it(

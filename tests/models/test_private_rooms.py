@@ -11,8 +11,10 @@ import pytest
 
 from sshwarma.models.backend import RequestSent, StepRequest, StreamPart, TextDelta, ToolCall
 from sshwarma.terminal.render import render_plain
+from sshwarma.tools.provider import PROVIDER_KEY
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.views import draw_result
+from sshwarma.world import equipment
 from sshwarma.world.access import Right, set_member
 from sshwarma.world.errors import Forbidden
 from sshwarma.world.ids import now_ms
@@ -20,6 +22,7 @@ from sshwarma.world.questions import Question
 from sshwarma.wrap.compose import ModelContext
 from support.house import House
 from support.kit_tool import IdleProvider, equip_kit_tool
+from support.people import make
 
 CALLS: dict[str, dict[str, str]] = {
     "sshwarma__look": {},
@@ -299,6 +302,38 @@ async def test_question_of_a_script_has_the_role_of_a_member(house: House) -> No
     with pytest.raises(Forbidden, match="needs the role admin"):
         await house.tools.call(planted, "kit:ask", {})
     assert planted.readers[1].role == "member"
+
+
+async def test_model_calls_for_nobody_what_lies_in_a_room_that_is_closed_to_them(
+    house: House,
+) -> None:
+    await equip_kit_tool(house, IdleProvider())
+    alice = house.caller("alice")
+    for line in ("/create lair", "/unequip room kit:ask"):
+        await run_line(alice, line)
+    lair = await house.world.find_room("lair")
+    await run_line(alice.with_room(lair.id), "/room private")
+    space = await make(
+        house.world, lair.id, "tool", "hush", qualified_name="lair:hush",
+        metadata={PROVIDER_KEY: "kits"},
+    )  # fmt: skip
+    qwen = house.caller("qwen").agent
+    await house.world.change(
+        lambda tx: (
+            set_member(tx, lair.id, qwen.id, created_by=alice.agent.id, role="member"),
+            equipment.equip_things(tx, qwen.id, [space]),
+        )
+    )
+    for name, is_let_in in (("alice", True), ("bob", False)):
+        question = Question(house.caller(name).agent.id, max_turns=4)
+        caller = replace(
+            house.caller("qwen"), question=question, door="model", called_in_id="lobby"
+        )
+        if is_let_in:
+            assert (await house.tools.call(caller, "lair:hush", {})).text == "done"
+        else:
+            with pytest.raises(Forbidden, match="in a room that bob may not enter"):
+                await house.tools.call(caller, "lair:hush", {})
 
 
 async def test_script_in_an_answer_makes_the_rest_of_its_question_one_of_a_script(

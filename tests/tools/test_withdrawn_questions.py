@@ -13,7 +13,7 @@ from sshwarma.tools.call_outcome import CallOutcome
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.world import things
 from sshwarma.world.errors import NotFound
-from sshwarma.world.events import RowAppended
+from sshwarma.world.events import PresenceChanged, RowAppended
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.questions import Question
@@ -86,6 +86,25 @@ async def test_what_a_script_asked_a_model_is_allowed_by_its_person_alone(
             call.cancel()
         if name == "bob":
             assert "in the name of bob, who alone could give it" in (await call).text
+
+
+async def test_question_of_a_script_is_withdrawn_when_its_person_goes(
+    house: House, kit: Thing
+) -> None:
+    question = Question(house.caller("alice").agent.id, max_turns=4)
+    caller = replace(
+        house.caller("qwen"), question=question, door="model", called_in_id="lobby",
+        command="a script of alice",
+    )  # fmt: skip
+    call = asyncio.create_task(house.tools.call(caller, "kit:ask", {}))
+    await until(lambda: call.done() or house.tools.approvals.list_in("lobby"))
+    assert house.tools.approvals.list_in("lobby")[0].question.startswith(
+        "asks to run kit:ask for a script"
+    )
+    (link,) = house.world.presence.connections_of(house.caller("alice").agent.id)
+    house.world.presence.leave(link)
+    house.world.publish(PresenceChanged("lobby"))
+    assert "in the name of alice, who alone could give it" in (await call).text
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,12 @@ def test_exec_error_lists_the_flags_of_the_verb(alice: Person) -> None:
     done = alice.run("look --room")
     assert (done.status, done.out) == (2, "")
     assert done.err == "--room needs ROOM. Example: ssh HOST look --room workshop\n"
-    for line in ("say --once", "say --once --room lobby hello", "say --room"):
+    for line in (
+        "say --once", "say --once --room lobby hello", "say --room", "tell root --once",
+    ):  # fmt: skip
         done = alice.run(line)
         assert (done.status, done.out) == (2, ""), line
-        flag = line.split()[1]
+        flag = next(word for word in line.split() if word.startswith("--"))
         assert done.err.startswith(f"{flag} needs {'KEY' if flag == '--once' else 'ROOM'}."), line
     assert alice.run("say I like --once").out.endswith(": I like --once\n")
     done = alice.run("edit me:todo")

@@ -68,7 +68,7 @@ async def compose_turn_context(
         result_tokens = backend.result_tokens
     budget = budget_of_model if budget is None else budget
     result_tokens = budget // 2 if result_tokens is None else min(result_tokens, budget // 2)
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     by_name = sorted(load.usable_tools, key=lambda item: item.thing.label)
     rights = caller.rights_in(await caller.room(), now_ms())
     offers = offer_tools(by_name, profile, rights)

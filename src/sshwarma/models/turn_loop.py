@@ -314,7 +314,7 @@ class RunningTurn:
             room_id=self.turn.room_id,
             door="model",
             question=self.asked,
-            command="a question of a script" if self.asked.is_scripted else "",
+            command=self.asked.name_script(self._world.agents),
             called_in_id=self.turn.room_id,
             on_wait=self._budget.extend_time,
             model_reader=self._reader,

@@ -23,12 +23,16 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
+from sshwarma.tools.approval_people import (
+    ApprovalDenied,
+    check_people,
+    find_person_id,
+    is_approved_by_caller,
+)
 from sshwarma.tools.call_checks import check_after_wait
 from sshwarma.tools.valid_wait import CheckOfCall, wait_while_valid
 from sshwarma.tools.written_arguments import write_arguments
 from sshwarma.world import calls, rows, things
-from sshwarma.world.access import Right, TokenScope
-from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, WorldError
 from sshwarma.world.ids import now_ms
@@ -42,6 +46,9 @@ from sshwarma.world.world import World
 
 APPROVAL_KEY: Final = "approval"
 """Key of the metadata of a question's row: the number of the approval."""
+
+ONLY_PERSON_KEY: Final = "approval_only_by"
+"""The key of a row's metadata that holds the id of the person who alone can allow a call."""
 
 OTHERS_WAIT_KEY: Final = "others_wait"
 """Key of the metadata of a question's row: whether others waited in its room, so that an answer
@@ -59,10 +66,6 @@ log = structlog.get_logger(__name__)
 
 
 _WAITING_HINT: Final = next_call("Ask again when some are answered; {} lists them.", "approvals")
-
-
-class ApprovalDenied(Conflict):
-    """A call that was not approved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,8 @@ class WaitingApproval:
     @property
     def question(self) -> str:
         """What is asked, which the room reads."""
-        return f"asks to run {self.tool}:\n{write_arguments(self.arguments)}"
+        of_script = " for a script" if self.is_of_script else ""
+        return f"asks to run {self.tool}{of_script}:\n{write_arguments(self.arguments)}"
 
     def append_notice(
         self,
@@ -180,12 +184,14 @@ class Approvals:
             WorldError: if the caller may not call the tool any more, or it was changed meanwhile.
         """
         room = await caller.room()
-        if _is_approved_by_caller(caller, room):
+        if is_approved_by_caller(caller, room):
             return
         asked = await self._read_definition(tool)
 
         async def check() -> None:
             await check_after_wait(caller)
+            if caller.is_of_script:  # nobody else could answer
+                check_people(caller, tool.label, await caller.room())
             if await self._read_definition(tool) != asked:
                 raise Conflict(f"{tool.label} was changed after the question, so it was not run.")
 
@@ -209,20 +215,8 @@ class Approvals:
         arguments: Mapping[str, Any],
         check: CheckOfCall,
     ) -> None:
-        people, person_id = self._find_people(room), caller.person_id or caller.agent.id
-        if caller.is_of_script and person_id not in {one.id for one in people}:
-            raise ApprovalDenied(
-                f"{tool} needs an approval. A script asks in the name of"
-                f" {self._world.agents.name_of(person_id)}, who alone could give it, in"
-                f" {room.name} and with the build right."
-            )
-        if not people:
-            raise ApprovalDenied(
-                f"{tool} needs the approval of a person with the build right, and none is in"
-                f" {room.name}.",
-                hint="Owners and builders of the room have it, and admins and owners of this"
-                " server. Ask again when one is there.",
-            )
+        check_people(caller, tool, room)
+        person_id = find_person_id(caller)
         number = await self._take_number()  # before the limits, which must be those of now
         own = [one for one in self._waiting.values() if one.asked_for == person_id]
         if len(own) >= (limit := MAX_WAITING_APPROVALS_PER_PERSON):
@@ -300,6 +294,8 @@ class Approvals:
         meta: dict[str, Any] = {APPROVAL_KEY: waiting.number}
         if len(self.list_in(waiting.room_id)) > 1:
             meta[OTHERS_WAIT_KEY] = True
+        if waiting.is_of_script:
+            meta[ONLY_PERSON_KEY] = waiting.asked_for
 
         def work(tx: Change) -> None:
             calls.set_call_status(tx, waiting.call_id, "pending")
@@ -333,20 +329,6 @@ class Approvals:
             waiting.answer.set_result(answer)
             return answer
 
-    def _find_people(self, room: Room) -> list[Agent]:
-        """Return the people in a room who may answer and see the question."""
-        presence, agents = self._world.presence, self._world.agents
-        return [
-            agent
-            for agent in (agents.get(one.agent_id) for one in presence.in_room(room.id))
-            if agent
-            and may_approve(agent, room)
-            and any(
-                link.room_id == room.id and link.door != "mcp"
-                for link in presence.connections_of(agent.id)
-            )
-        ]
-
     def _describe_denial(self, tool: str, answer: Answer) -> str:
         if answer.agent_id is None:
             minutes = APPROVAL_TIMEOUT_SECONDS / 60
@@ -368,18 +350,6 @@ def _extend_time(caller: Caller, seconds: float) -> None:
     """Give a turn more time while it waits for a person; negative takes some back."""
     if caller.on_wait is not None:
         caller.on_wait(seconds)
-
-
-def may_approve(agent: Agent, room: Room) -> bool:
-    """Return whether an agent is a person who may answer for a room."""
-    return agent.kind == "person" and Right.BUILD in room.rights_of(agent, now=now_ms())
-
-
-def _is_approved_by_caller(caller: Caller, room: Room) -> bool:
-    """Return whether a person who may approve calls a tool directly, not by a script."""
-    stack = caller.call_stack
-    is_direct = not caller.is_of_script and (stack is None or stack.turn_id is None)
-    return is_direct and caller.scope.allows(TokenScope.APPROVE) and may_approve(caller.agent, room)
 
 
 def shorten_reason(text: str) -> str:

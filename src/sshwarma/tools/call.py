@@ -224,7 +224,7 @@ class Tools:
             NotFound: if there is no such tool, or it is switched off.
             Unavailable: if it cannot be used now.
         """
-        load = await self._world.loadout(caller.room_id, caller.agent.id)
+        load = await caller.loadout()
         is_equipped = NameTable(load.tools).find(name) is not None
         tool = None if is_equipped else await self._find_unequipped(caller, name)
         if tool is None:
@@ -245,7 +245,7 @@ class Tools:
 
     async def find_known(self, caller: Caller, name: str) -> Thing | None:
         """Return a tool by any of its names, equipped or not, if the caller may know it."""
-        load = await self._world.loadout(caller.room_id, caller.agent.id)
+        load = await caller.loadout()
         item = NameTable(load.tools).find(name)
         return item.thing if item is not None else await self._find_unequipped(caller, name)
 
@@ -300,7 +300,7 @@ class Tools:
             NotFound: if there is no such tool, or it is not equipped.
             Unavailable: if it cannot be used now.
         """
-        load = await self._world.loadout(caller.room_id, caller.agent.id)
+        load = await caller.loadout()
         item = NameTable(load.tools).find(name)
         spell = caller.reader.name_tool
         if item is None:

@@ -63,7 +63,8 @@ async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
     """Check the role of whom a model answers, or of a script, for tools of its own.
 
     Raises:
-        Forbidden: if that person may not equip the tool, and the room has not.
+        Forbidden: if that person may not equip the tool, and the room has not; or may not enter
+            the room of the tool.
     """
     person = caller.asking_agent
     if person is None and caller.is_of_script:
@@ -72,6 +73,12 @@ async def check_role_of_asker(caller: Caller, item: LoadoutItem) -> None:
         return
     tool = item.thing
     chain = await caller.world.store.read(lambda conn: things.read_ancestors(conn, tool.id))
+    rooms, now = await caller.world.rooms_by_id(), now_ms()
+    for link in chain:
+        room = rooms.get(link.id)
+        if room is not None and Right.ENTER not in room.rights_of(person, now=now):
+            label = caller.reader.name_tool(tool.label)
+            raise Forbidden(f"{label} is in a room that {person.name} may not enter.")
     role = find_missing_role(person, tool, chain)
     if role is not None:
         label = caller.reader.name_tool(tool.label)
@@ -110,7 +117,7 @@ async def check_after_wait(caller: Caller) -> None:
     stack = caller.call_stack
     if stack is None or (stack.is_trial and not stack.is_nested):  # a trial needs no equipping
         return
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     item = next((one for one in load.tools if one.thing.label == stack.names[-1]), None)
     if item is None or item.obstacle:
         label = caller.reader.name_tool(stack.names[-1])

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from sshwarma.common.limits import APPROVAL_TIMEOUT_SECONDS
 from sshwarma.world.errors import WorldError
-from sshwarma.world.events import AgentsChanged, EventBus, WorldChanged
+from sshwarma.world.events import AgentsChanged, EventBus, PresenceChanged, WorldChanged
 
 CheckOfCall: TypeAlias = Callable[[], Awaitable[None]]
 """Raises a WorldError if the call may not be made any more."""
@@ -20,13 +20,14 @@ async def wait_while_valid(
     """Wait for an answer while the call that asks for it can be made.
 
     It lasts at most APPROVAL_TIMEOUT_SECONDS. The call is checked first, and after each change of
-    tools, equipment, access or agents.
+    tools, equipment, access, agents or who is where.
 
     Returns why the call cannot be made any more; None if the answer came, or did not come in time.
     """
     changed = asyncio.Event()
     changed.set()  # something may have changed before this began to listen
-    stops = [bus.on_event(kind, lambda _: changed.set()) for kind in (WorldChanged, AgentsChanged)]
+    kinds = (WorldChanged, AgentsChanged, PresenceChanged)
+    stops = [bus.on_event(kind, lambda _: changed.set()) for kind in kinds]
     loop = asyncio.get_running_loop()
     end = loop.time() + APPROVAL_TIMEOUT_SECONDS
     try:

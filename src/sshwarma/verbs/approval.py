@@ -12,10 +12,10 @@ from sshwarma.common.limits import MAX_EXACT_INTEGER
 from sshwarma.common.times import format_iso
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.tools.approval_people import may_approve
 from sshwarma.tools.approvals import (
     Answer,
     WaitingApproval,
-    may_approve,
     shorten_reason,
     unknown_question_error,
 )

@@ -152,14 +152,14 @@ async def complete_model_mentions(request: CompletionRequest) -> list[Option]:
 async def complete_tools(request: CompletionRequest) -> list[Option]:
     """List the tools that are equipped for the caller here."""
     caller = request.caller
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     return [(item.thing.label, item.thing.description) for item in load.tools]
 
 
 async def complete_usable_tools(request: CompletionRequest) -> list[Option]:
     """List the tools that the caller can call here now."""
     caller = request.caller
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     return [(item.thing.label, item.thing.description) for item in load.usable_tools]
 
 
@@ -170,8 +170,8 @@ async def complete_contexts(request: CompletionRequest) -> list[Option]:
 
 async def complete_things(request: CompletionRequest) -> list[Option]:
     """List things equipped here or in the bags of room and caller, and the agents."""
-    caller, world = request.caller, request.caller.world
-    load = await world.loadout(caller.room_id, caller.agent.id)
+    caller = request.caller
+    load = await caller.loadout()
     options: list[Option] = [
         (item.thing.label, item.thing.kind) for item in (*load.tools, *load.data)
     ]

@@ -117,7 +117,7 @@ def draw_script_output(answer: ScriptOutput) -> Block:
 
 async def list_equipped_commands(caller: Caller) -> list[CustomCommand]:
     """List the commands that are equipped for a caller here, by name."""
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     equipped: dict[str, CustomCommand] = {}
     for item in load.data:
         name = item.thing.name.removeprefix(COMMAND_PREFIX).lower()

@@ -69,7 +69,7 @@ async def complete_equipped(request: CompletionRequest) -> list[Option]:
 async def complete_to_equip(request: CompletionRequest) -> list[Option]:
     """List what can be equipped: namespaces, tools, things from home and the bags."""
     caller = request.caller
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     names = [
         item.thing.label for item in await list_equippable_tools(caller, load, MAX_BAG_OPTIONS)
     ]

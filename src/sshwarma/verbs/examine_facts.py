@@ -42,7 +42,7 @@ async def read_room_facts(caller: Caller, room: Room) -> dict[str, str]:
     }
     if Right.ENTER in rights:
         exits = await caller.visible_exits(room)
-        load = await world.loadout(room.id, caller.agent.id)
+        load = await world.loadout(room.id, caller.agent.id, caller.acting_agent)
         last = await world.last_rows(room.id, 1)
         facts |= {
             "You": f"have {', '.join(right for right in Right if right in rights)}",

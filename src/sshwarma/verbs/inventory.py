@@ -163,7 +163,9 @@ async def _read_room(caller: Caller, *, with_caller: bool) -> _Owner:
         ("bag", room.id),
         lambda conn: things.read_children(conn, room.id, "data", "reference", "tool", texts=False),
     )
-    load = await caller.world.loadout(room.id, caller.agent.id if with_caller else None)
+    load = await caller.world.loadout(
+        room.id, caller.agent.id if with_caller else None, caller.acting_agent
+    )
     contexts = (room.id, caller.agent.id) if with_caller else (room.id,)
     return _Owner(room.name, load, bag, "Room contents", "yours", contexts)
 

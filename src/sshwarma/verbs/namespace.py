@@ -150,7 +150,7 @@ async def show_namespaces(caller: Caller) -> NamespaceList:
 
 async def all_listed(caller: Caller) -> list[NamespaceSummary]:
     """List every namespace, as it is for the caller in its room."""
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     return await caller.world.memoized(
         ("namespaces", caller.room_id, caller.agent.id),
         lambda conn: summarize_namespaces(conn, caller, load),
@@ -367,7 +367,7 @@ async def read_namespace_details(caller: Caller, name: str) -> NamespaceDetails:
         lambda conn: things.read_children(conn, space.thing.id, "tool")
     )
     summary = next(entry for entry in await all_listed(caller) if entry.id == space.id)
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     on = {item.thing.id for item in load.usable_tools}
     return NamespaceDetails(
         summary,

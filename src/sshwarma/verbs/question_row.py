@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.tools.approvals import APPROVAL_KEY, OTHERS_WAIT_KEY, may_approve
+from sshwarma.tools.approval_people import may_approve
+from sshwarma.tools.approvals import APPROVAL_KEY, ONLY_PERSON_KEY, OTHERS_WAIT_KEY
 from sshwarma.world.agents import Agent
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
@@ -17,12 +18,14 @@ WHO_ANSWERS: Final = (
     "  Owners and builders of the room answer this, and admins and owners of this server."
 )
 
+WHO_ANSWERS_SCRIPTS: Final = "  The person in whose name the script asks answers this, alone."
+
 
 def is_question_for_others(row: Row, agent: Agent | None, room: Room | None) -> bool:
     """Return whether a row asks for an approval that the agent may not give."""
     if row.meta.get(APPROVAL_KEY) is None or agent is None or room is None:
         return False
-    return not may_approve(agent, room)
+    return not may_approve(agent, room) or row.meta.get(ONLY_PERSON_KEY, agent.id) != agent.id
 
 
 def draw_question(
@@ -38,7 +41,8 @@ def draw_question(
         is_for_others: whether its reader may not answer.
     """
     first, *arguments = text.split("\n")
-    how = WHO_ANSWERS if is_for_others else _describe_answers(row)
+    others = WHO_ANSWERS_SCRIPTS if row.meta.get(ONLY_PERSON_KEY) else WHO_ANSWERS
+    how = others if is_for_others else _describe_answers(row)
     asked = line(*head, ("text", first), hang=4)
     return block(asked, *draw_arguments(arguments, 2), *remainder, line(("dim", how)))
 

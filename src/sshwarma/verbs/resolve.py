@@ -180,7 +180,7 @@ async def _list_known_names(caller: Caller, name: str) -> tuple[list[str], froze
     )
     if has_prefix:
         return [f"{prefix}:{known}" for known in in_bags], frozenset()
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     tools = frozenset(item.thing.label for item in load.tools)
     known = [
         *in_bags,

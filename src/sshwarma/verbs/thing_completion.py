@@ -117,7 +117,7 @@ async def complete_tool_arguments(request: CompletionRequest) -> list[Option]:
     """
     name, *words = request.given or ("",)
     caller = request.caller
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     item = NameTable(load.tools).find(name)
     if item is None or request.typed.startswith("{") or words[:1] == ["{"]:
         return []

@@ -48,7 +48,7 @@ TOOL_RIGHTS: Final = (TOOL_RIGHT, MAKER_RIGHT)
 async def complete_lua_tools(request: CompletionRequest) -> list[Option]:
     """List the tools that were written here and are equipped for the caller."""
     caller = request.caller
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     return [
         (item.thing.label, item.thing.description)
         for item in load.tools
@@ -82,7 +82,7 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
         pattern: a name, or a pattern such as den:* (default: tools that are on here, in this room
             or in your bag).
     """
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     on = {item.thing.id for item in load.tools}
     available_items = await list_equippable_tools(caller, load, MAX_SHOWN_AVAILABLE_TOOLS * 10)
     items: list[LoadoutItem] = [*load.tools, *available_items]

@@ -16,7 +16,7 @@ from sshwarma.world.things import Thing
 
 async def find_tool(caller: Caller, name: str) -> Thing:
     """Find a tool by any of its names, equipped here or visible to the caller."""
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     item = NameTable(load.tools).find(name)
     if item is not None:
         tool_id = item.thing.id

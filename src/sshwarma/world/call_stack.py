@@ -49,9 +49,9 @@ class CallStack:
 def name_scripts(command: str, stack: CallStack | None) -> str:
     """Return what scripts make a request, for the audit; "" for none.
 
-    A command that ran a tool is "/greet: den:dice". Without a call, the line has it.
+    The outermost is first: "/greet: den:dice". Without a call, the line has it.
     """
     if stack is None:
         return ""
-    names = [command, *(stack.names[:1] if stack.is_nested else ())]
+    names = [command, *stack.names[:-1]]
     return ": ".join(dict.fromkeys(name for name in names if name))

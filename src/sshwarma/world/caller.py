@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sshwarma.settings import LimitSettings
 from sshwarma.world import access, private_messages, rows
 from sshwarma.world.access import VISITOR_RIGHTS, Right, TokenScope, required_scope
+from sshwarma.world.acting_role import as_member
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import NO_ORIGIN, Origin, describe_request, record_change
 from sshwarma.world.call_stack import CallRun, CallStack, name_scripts
@@ -17,6 +18,7 @@ from sshwarma.world.doors import Door
 from sshwarma.world.errors import Forbidden, NotFound, unknown_name_error
 from sshwarma.world.exits import Exit
 from sshwarma.world.ids import LOBBY_ID, now_ms
+from sshwarma.world.loadout import Loadout
 from sshwarma.world.missing_rights import explain_missing_right
 from sshwarma.world.pending_upload import PendingUpload
 from sshwarma.world.presence import AgentConnection
@@ -100,17 +102,13 @@ class Caller:
     @property
     def acting_agent(self) -> Agent:
         """The agent, in requests of scripts with the role of a member at most."""
-        return self._acting(self.agent)
+        return as_member(self.agent) if self.is_of_script else self.agent
 
     @property
     def asking_agent(self) -> Agent | None:
         """Of an answering model, who asked it; a script that did has a member's role."""
         person = self.world.agents.get(self.person_id)
-        return None if person is None else self._acting(person)
-
-    def _acting(self, agent: Agent) -> Agent:
-        has_more = self.is_of_script and agent.role in ("owner", "admin")
-        return replace(agent, role="member") if has_more else agent
+        return as_member(person) if person and self.is_of_script else person
 
     def inside_script(self, name: str) -> Caller:
         """Return the same caller, for what the named script calls, whatever began it."""
@@ -136,6 +134,10 @@ class Caller:
     def inside_trial(self, name: str) -> Caller:
         """Return the same caller, for requests of a tool that is being tested."""
         return replace(self, call_stack=CallStack((name,), is_trial=True))
+
+    async def loadout(self) -> Loadout:
+        """Return what the caller can see and use in its room."""
+        return await self.world.loadout(self.room_id, self.agent.id, self.acting_agent)
 
     async def room(self) -> Room:
         """Return the room the caller stands in.

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from sshwarma.world.agents import Agent
+from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.errors import Forbidden
 
 SCRIPTED_KEY: Final = "scripted"
@@ -36,6 +36,10 @@ class Question:
     asked_ids: set[str] = field(default_factory=set)
     via: str = ""
     is_scripted: bool = False
+
+    def name_script(self, agents: AgentDirectory) -> str:
+        """Return what asks, for the audit, if a script does; else ""."""
+        return f"a script of {agents.name_of(self.person_id)}" if self.is_scripted else ""
 
     def explain_refusal(self, agent_id: str, more: int = 0) -> str:
         """Return why a model cannot be asked now, after `more` others; "" if it can be."""

@@ -59,7 +59,7 @@ async def prompts_signature(caller: Caller) -> object:
 
 
 async def _read_equipped_prompts(caller: Caller) -> dict[str, Thing]:
-    load = await caller.world.loadout(caller.room_id, caller.agent.id)
+    load = await caller.loadout()
     return {
         item.thing.name.removeprefix(PROMPT_PREFIX): item.thing
         for item in load.data

@@ -81,7 +81,7 @@ class ToolListCache:
 
     async def get_tool_list(self, caller: Caller) -> AgentToolList:
         """Return the tools that the caller can call in its room within its token's scope."""
-        load = await caller.world.loadout(caller.room_id, caller.agent.id)
+        load = await caller.loadout()
         key = (caller.room_id, caller.agent.id, caller.scope)
         tool_list = self._lists.get(key)
         if tool_list is None or tool_list.loadout is not load:

@@ -222,7 +222,8 @@ class ExecHandler(TaskHandler):
         head, tail = (remove_door_flags(part) for part in (line[:start], line[end:]))
         text = line[start:end]
         line = head + text + tail
-        check_flag_values(text if takes_text else line, at_end=not takes_text)
+        words = len(verb.positional) - 1 if verb is not None else 0
+        check_flag_values(text if takes_text else line, words if takes_text else None)
         return f"{line}{separator}{program}".strip(), room
 
     def _expect_file(self, command: str) -> PipedFile | None:

@@ -88,13 +88,26 @@ def _count_flag_words(words: list[re.Match[str]], first: int, last: int) -> int:
     return 2 if has_value and words[first][0] in _FLAGS_WITH_VALUE else 0
 
 
-def check_flag_values(text: str, *, at_end: bool) -> None:
-    """Check that a text does not begin, or end, with a flag that lacks its value.
+def _find_only_flag(text: str, words: int) -> re.Match[str] | None:
+    """Return the flag alone behind the words of a verb: `tell eve --once`."""
+    last = _LAST_FLAG.search(text)
+    return last if last is not None and len(text[: last.start()].split()) <= words else None
+
+
+def check_flag_values(text: str, words: int | None) -> None:
+    """Check that no flag of this door lacks its value.
+
+    Args:
+        text: the words of a command, or its free text after `words` words.
+        words: None if there is no free text.
 
     Raises:
         Invalid: naming what it needs.
     """
-    match = (_LAST_FLAG.search if at_end else _FIRST_FLAG.match)(text)
+    if words is None:
+        match = _LAST_FLAG.search(text)
+    else:
+        match = _FIRST_FLAG.match(text) or _find_only_flag(text, words)
     if match is not None:
         value, example = _FLAGS_WITH_VALUE[match["flag"]]
         raise Invalid(f"{match['flag']} needs {value}.", hint=f"Example: ssh HOST {example}")
