@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
+from sshwarma.terminal.markdown import has_table
 from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
-from sshwarma.terminal.text import block
+from sshwarma.terminal.text import Line, Table, block
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan
-from sshwarma.verbs.render_views import draw_render_plan
+from sshwarma.verbs.render_views import draw_render_plan, draw_rendered_text
 from sshwarma.verbs.run import RunResult
 from sshwarma.verbs.views import render_for
 from sshwarma.world.reader import API_CLIENT, PERSON
@@ -81,3 +82,20 @@ def test_text_for_programs_is_that_of_the_result() -> None:
     assert render_for(API_CLIENT, ran).split("\n")[1:] == ['  {"shown": true}']
     drawn = render_for(PERSON, ran).split("\n")[1:]
     assert drawn == ["  value = 1", "  open in workspace: /file show a.py"]
+
+
+TABLE = "| name | score |\n| --- | ---: |\n| ann | 3 |\n| bob | 12 |"
+
+
+def test_table_of_a_tool_is_drawn_for_people_and_stays_text_for_programs() -> None:
+    drawn = draw_rendered_text(f"Scores:\n\n{TABLE}", None, PERSON, None)
+    assert [type(one) for one in drawn if not isinstance(one, Line)] == [Table]
+    shown = render_block(block(*drawn), DisplayOptions(60)).decode()
+    assert "Scores:" in shown and "---" not in shown and "ann" in shown
+    program = draw_rendered_text(TABLE, None, API_CLIENT, None)
+    assert "| --- | ---: |" in render_plain(block(*program))
+
+
+@pytest.mark.parametrize("text", ["a | b", "|x|\n|y|", "a\n| - |", "| a |\n text\n| --- |"])
+def test_bars_in_a_text_make_no_table(text: str) -> None:
+    assert not has_table(text)

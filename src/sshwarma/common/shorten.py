@@ -42,3 +42,9 @@ def count_rest(count: int, noun: str = "") -> str:
         return ""
     named = f" {noun}{'' if count == 1 else 's'}" if noun else ""
     return f"and {count} more{named}"
+
+
+def flatten_text(text: str, limit: int) -> str:
+    """Join a text to one line of at most `limit` characters."""
+    flat = " ".join(text[: 20 * limit + 1].split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

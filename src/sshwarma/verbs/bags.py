@@ -15,11 +15,11 @@ from sshwarma.terminal.text import Block, block, line
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.verbs.arguments import Arg, TextAfterEquals, Word
 from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
-from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
 from sshwarma.verbs.room import suggest_room_restore
+from sshwarma.verbs.script_notes import describe_scripts
 from sshwarma.verbs.thing_completion import (
     DroppableName,
     DroppedName,
@@ -50,7 +50,7 @@ class PutResult:
         bag: name of the room or agent that contains it.
         made: whether it is new; False if an existing thing was changed.
         size: bytes of its text in UTF-8.
-        note: why a layer script will not run; "" for every other text.
+        note: why a script will not run, or not as one may think; "" for every other text.
     """
 
     name: str
@@ -118,7 +118,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
         if bag_id == caller.room_id:
             caller.append_notice(tx, f"{done} {plain}")
 
-    note = await describe_broken_scripts(caller, [(plain, text)])
+    note = await describe_scripts(caller, [(plain, text)])
     return PutResult(plain, bag_name, await caller.change(store), size, note)
 
 

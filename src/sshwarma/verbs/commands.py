@@ -40,6 +40,11 @@ _PLACEHOLDER: Final = re.compile(r"\{(args|[1-9])\}")
 _COMMAND_WORD: Final = re.compile(r"/(\S+)\s*")
 
 
+def is_script_text(text: str) -> bool:
+    """Return whether the text of a command is a Lua script."""
+    return _SCRIPT_START.match(text) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
     """An equipped custom command."""
@@ -55,7 +60,7 @@ class CustomCommand:
     @property
     def is_script(self) -> bool:
         """Whether the text is a Lua script."""
-        return _SCRIPT_START.match(self.text) is not None
+        return is_script_text(self.text)
 
     @property
     def summary(self) -> str:

@@ -26,7 +26,6 @@ from sshwarma.verbs.arguments import (
 )
 from sshwarma.verbs.equipment_changes import check_equip_role, notify_room
 from sshwarma.verbs.inventory import list_equippable_tools
-from sshwarma.verbs.layer_scripts import describe_broken_scripts
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import (
     describe_context,
@@ -37,6 +36,7 @@ from sshwarma.verbs.resolve import (
     open_context,
 )
 from sshwarma.verbs.rights import ContextRight
+from sshwarma.verbs.script_notes import describe_scripts
 from sshwarma.verbs.tool_reasons import describe_tools_on, explain_blocked_tools
 from sshwarma.verbs.views import join_names, view_for_reader
 from sshwarma.world import equipment, loadout, things
@@ -210,7 +210,7 @@ async def equip(
 
     result, equipped = await caller.change(work)
     texts = [(thing.name, thing.content or "") for thing in equipped if thing.kind == "data"]
-    return replace(result, broken=await describe_broken_scripts(caller, texts))
+    return replace(result, broken=await describe_scripts(caller, texts))
 
 
 @verb(

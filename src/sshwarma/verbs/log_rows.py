@@ -15,7 +15,8 @@ from sshwarma.common.limits import (
     MAX_SHOWN_ROW_CHARACTERS,
     MAX_SHOWN_ROW_LINES,
 )
-from sshwarma.terminal.markdown import render_markdown
+from sshwarma.common.shorten import flatten_text
+from sshwarma.terminal.markdown import has_table, render_indented, render_markdown
 from sshwarma.terminal.text import (
     Block,
     Line,
@@ -288,7 +289,7 @@ def _draw_values(values: list[tuple[str, Any]], budget: int, most: int) -> tuple
     for name, value in values:
         if budget <= 0:
             return spans, False
-        label = f" {_flatten_text(name, MAX_VALUE_CHARACTERS)}=" if name else " "
+        label = f" {flatten_text(name, MAX_VALUE_CHARACTERS)}=" if name else " "
         text, complete = _format_value(value, min(most, budget))
         spans += [("dim", label), ("text", text)]
         budget -= len(label) + len(text)
@@ -309,7 +310,7 @@ def _format_value(value: Any, limit: int) -> tuple[str, bool]:
     """Format a value in at most `limit` characters; return whether all of it fits."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = text.replace("\n", "\\n")  # as in JSON: a blank would be another text
-    excerpt = _flatten_text(text, limit)
+    excerpt = flatten_text(text, limit)
     if isinstance(value, str) and (not excerpt or re.search(r"[\s\"'\\]", excerpt)):
         return f'"{excerpt}"', excerpt == text
     return excerpt, excerpt == text
@@ -347,24 +348,20 @@ def _draw_tool_result(stamp: list[Span], row: Row, tools: ToolView, reader: Read
     excerpt = _cut_text(text, MAX_SHOWN_RESULT_LINES, MAX_SHOWN_RESULT_CHARACTERS)
     lines = [line("    ", *split_bold(part), hang=4) for part in excerpt.split("\n")]
     is_cut = len(excerpt) < len(text)
+    if not is_cut and has_table(text):
+        return block(line(*head, hang=4), *render_indented("    ", text))
     hint = [line("    ", ("dim", "…"), *_draw_more_hint(row, reader))] if is_cut else []
     return block(line(*head, hang=4), *lines, *hint)
 
 
 def _draw_folded(head: list[Span], row: Row, style: str, reader: Reader) -> Block:
     """Draw the start of a row on one line, and how to show the rest if it is cut."""
-    excerpt = _flatten_text(row.content, MAX_FOLDED_CHARACTERS)
+    excerpt = flatten_text(row.content, MAX_FOLDED_CHARACTERS)
     if excerpt == row.content.strip():
         return block(line(*head, (style, excerpt), hang=4))
     return block(
         Line((*head, (style, excerpt), *_draw_more_hint(row, reader)), hang=4, fold=len(head))
     )
-
-
-def _flatten_text(text: str, limit: int) -> str:
-    """Join a text to one line of at most `limit` characters."""
-    flat = " ".join(text[: 20 * limit + 1].split())
-    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def _draw_more_hint(row: Row, reader: Reader) -> list[Span]:
@@ -375,7 +372,7 @@ def _draw_more_hint(row: Row, reader: Reader) -> list[Span]:
 def _tool_name(row: Row, reader: Reader) -> str:
     """Return the reader's name of the tool, or the name that a model used for it."""
     name = reader.name_tool(str(row.meta.get("tool", "")))
-    return _flatten_text(name, MAX_TOOL_NAME_CHARACTERS)
+    return flatten_text(name, MAX_TOOL_NAME_CHARACTERS)
 
 
 def _format_call_facts(row: Row) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.highlight import draw_code_lines
-from sshwarma.terminal.markdown import render_markdown
+from sshwarma.terminal.markdown import has_table, render_indented
 from sshwarma.terminal.text import Line, Table, line, split_bold, split_text, text_lines
 from sshwarma.tools.provider import find_printed
 from sshwarma.tools.result_check import format_value
@@ -41,6 +41,8 @@ def draw_rendered_text(
         return rendered
     if not reader.is_person:
         return [*text_lines(text, indent=2), *rendered]
+    if has_table(text):
+        return [*render_indented("  ", text), *rendered]
     return [*(line("  ", *split_bold(part), hang=2) for part in split_text(text)), *rendered]
 
 
@@ -70,7 +72,7 @@ def draw_render_plan(
             else:
                 lines += text_lines(shown, indent=2)
         case "document" if content is not None:
-            lines += _draw_document(content[:MAX_ROW_PART_CHARACTERS])
+            lines += render_indented("  ", content[:MAX_ROW_PART_CHARACTERS])
         case "html":
             lines += [*_draw_html(config, value), *_draw_page_command(plan, row)]
         case "frame" if (url := find_frame_url(config)) is not None:
@@ -84,13 +86,6 @@ def draw_render_plan(
     for problem in problems if isinstance(problems, list) else []:
         lines.append(line(("warn", f"  renderer: {problem}")))
     return lines
-
-
-def _draw_document(text: str) -> list[Line | Table]:
-    """Draw Markdown, indented from its first line, as other results are."""
-    head, *others = render_markdown(("", "  "), text=text)
-    # A text that begins with a heading, a list or code begins below the head.
-    return [head, *others] if head.plain().strip() else others
 
 
 def _draw_html(config: dict[str, Any], value: Any) -> list[Line | Table]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sshwarma.common.limits import MAX_PRINTED_LINES, MAX_SHOWN_AVAILABLE_TOOLS
-from sshwarma.terminal.text import Block, Line, block, line, text_lines
+from sshwarma.terminal.text import Block, Line, Table, block, line
+from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.views import draw_columns, format_count, view, view_for_reader
 from sshwarma.world.reader import Reader
 from sshwarma.world.tool_names import model_tool_name
@@ -92,13 +93,13 @@ class ToolTestResult:
     seconds: float
 
 
-@view(ToolTestResult)
-def draw_tool_test_result(trial: ToolTestResult) -> Block:
+@view_for_reader(ToolTestResult)
+def draw_tool_test_result(trial: ToolTestResult, reader: Reader) -> Block:
     """Draw the result of a trial call, and the lines that it printed."""
     style, mark = ("ok", "✓") if trial.ok else ("error", "✗")
-    lines = [
+    lines: list[Line | Table] = [
         line((style, mark), f" {trial.tool} {trial.seconds:.2f}s, seen by you alone"),
-        *text_lines(trial.text, indent=2),
+        *draw_rendered_text(trial.text, None, reader, trial.structured),
     ]
     if trial.printed:
         lines.append(line(("dim", "  printed:")))

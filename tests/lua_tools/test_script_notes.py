@@ -1,4 +1,4 @@
-"""Scripts of context layers: a syntax error is reported where they are typed."""
+"""Scripts of layers, commands and triggers: a fault is reported where they are typed."""
 
 from __future__ import annotations
 
@@ -35,3 +35,33 @@ async def test_other_texts_are_no_scripts(alice: Someone, den: str) -> None:
     for name in ("hook:wrapping", "prompt:style", "wrap.luau"):
         assert "syntax" not in await shown(alice, f"/put {name} = {BROKEN}")
         assert "syntax" not in await shown(alice, f"/equip room {name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("command:loop", "while true do end", "is a line to say and no script: let it begin with"),
+        ("command:ask", "if true then return 1 end", "is a line to say and no script"),
+        ("command:look", "-- mine", "command:look never runs: the verb look goes first."),
+        ("command:bad", "return (", "will not run until it is corrected. Lua syntax error"),
+        ("trigger:bad", "-- @on bogus", "will not run until it is corrected. Line 1 of the script"),
+        ("trigger:bad", "-- @on row\nreturn (", "Lua syntax error: trigger:bad:2"),
+    ],
+)
+async def test_fault_of_a_command_or_trigger_is_said_at_once(
+    alice: Someone, den: str, name: str, text: str, told: str
+) -> None:
+    assert told in (await do(alice, f"/put {name} = {text}")).note
+    assert told in (await do(alice, f"/equip room {name}")).broken
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("command:wave", "/me waves"), ("command:if", "if only I knew"), ("command:go1", "-- x"),
+        ("command:while", "while you were away: hello"), ("trigger:ok", "-- @on row\nreturn 1"),
+        ("prompt:x", "return ("),
+    ],
+)  # fmt: skip
+async def test_right_texts_get_no_note(alice: Someone, den: str, name: str, text: str) -> None:
+    assert (await do(alice, f"/put {name} = {text}")).note == ""
