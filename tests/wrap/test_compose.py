@@ -54,6 +54,35 @@ async def test_consecutive_turns_share_the_prompt_prefix(
     assert [line.role for line in log] == ["user", "assistant"]
 
 
+async def test_hook_reads_journal_rows_and_memory(setting: Setting) -> None:
+    for line in ("/decide we ship", "/note it rains", "/decide we wait", "hello @qwen-not there",
+                 "/mem session set plan = first the door"):  # fmt: skip
+        await setting.does(line)
+    await setting.puts(
+        "hook:wrap:decisions",
+        """function layer(s)
+          local lines = {}
+          for _, one in ipairs(host.call('journal', {kind = 'decision'})) do
+            lines[#lines + 1] = one.author .. ': ' .. one.text
+          end
+          local rows = host.call('rows', {n = 1, kind = 'chat'})
+          lines[#lines + 1] = rows[1].text .. ' / ' .. tostring(host.call('memory', {key = 'plan'}))
+          lines[#lines + 1] = tostring(host.call('memory', {key = 'nothing'}))
+          lines[#lines + 1] = tostring(select(2, pcall(host.call, 'sshwarma:look')))
+          lines[#lines + 1] = tostring(select(2, pcall(host.call, 'rows', {n = 0})))
+          return table.concat(lines, '\\n')
+        end""",
+    )
+    composed = await setting.received("what now?")
+    (text,) = [one.text for one in composed.messages if "[hook:wrap:decisions]" in one.text]
+    shown = [line.strip() for line in text.split("\n")]
+    assert shown[0].endswith("alice: we ship") and shown[1] == "alice: we wait"
+    assert shown[2].endswith("/ first the door") and shown[3] == "nil"
+    assert "can read journal, rows and memory, and no sshwarma:look" in shown[4]
+    assert "n must be a number from 1" in shown[5]
+    assert composed.notices == ()
+
+
 async def test_question_of_a_running_turn_is_marked(setting: Setting) -> None:
     qwen, alice = (setting.world.agents.find(name) for name in ("qwen", "alice"))
 

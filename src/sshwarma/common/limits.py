@@ -825,6 +825,13 @@ MAX_CONTEXT_TALK_ROWS: Final = 1_000
 LAYER_TIMEOUT_SECONDS: Final = 1.0
 """Seconds of CPU that a script of `hook:wrap` may run: every answer waits for it."""
 
+MAX_LAYER_ROWS: Final = 50
+"""Rows, or entries of the journal, that one call of a layer's script reads: a layer is a summary,
+and the model has the log."""
+
+MAX_LAYER_TEXT_CHARACTERS: Final = 2_000
+"""Characters of a row or a value that the script of a layer reads: it has a second for all."""
+
 DEFAULT_LAYER_TOKENS: Final = 1_000
 """Tokens of a layer that sets no budget: one layer cannot crowd out the others."""
 

@@ -26,7 +26,8 @@ from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.turns import Turn
 from sshwarma.wrap import window
-from sshwarma.wrap.host import LuaError, LuaHost, LuaScript
+from sshwarma.wrap.host import HostCallback, LuaError, LuaHost, LuaScript
+from sshwarma.wrap.layer_calls import make_layer_calls
 from sshwarma.wrap.layers import (
     STABILITIES,
     ContextMessage,
@@ -196,7 +197,9 @@ class ContextComposer:
         snapshot = build_snapshot(caller, room, load, log_window, question, asker, tools.names)
         facts = await self._read_facts(caller, load, tools, reader) | {"state": state}
         notices: list[str] = []
-        all_layers = await self._make_layers(load, snapshot | facts, notices)
+        all_layers = await self._make_layers(
+            load, snapshot | facts, notices, make_layer_calls(caller, log_window)
+        )
         tool_tokens = estimate_tokens(tools.text)
         transcript = make_transcript(
             caller, log_window, policies, reader.provider_kind, tools, self._render_cache
@@ -247,11 +250,11 @@ class ContextComposer:
         return log_window, state, policies
 
     async def _make_layers(
-        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
+        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str], call: HostCallback
     ) -> list[Layer]:
         """Return the layers of all scripts; an invalid one is omitted and adds a notice."""
-        results = await self._run_wrap_script(load, snapshot, notices)
-        hooks = await self._run_hooks(load, snapshot, notices)
+        results = await self._run_wrap_script(load, snapshot, notices, call)
+        hooks = await self._run_hooks(load, snapshot, notices, call)
         names = [table.get("name") if isinstance(table, dict) else "" for _, table in results]
         request = names.index(REQUEST_LAYER) if REQUEST_LAYER in names else len(names)
         results[request:request] = hooks  # nothing of a hook stands after the request
@@ -264,14 +267,15 @@ class ContextComposer:
         return layers
 
     async def _run_wrap_script(
-        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
+        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str], call: HostCallback
     ) -> list[tuple[str, Any]]:
         """Return the layers that `wrap.lua` returned, each with its name."""
         override = next((i.thing for i in load.data if i.thing.name == WRAP_SCRIPT_NAME), None)
         if override is not None and override.content:
             try:
                 scripts = [LuaScript(WRAP_SCRIPT_NAME, override.content), *self._libraries]
-                return _name_layers(await self._host.run(scripts, "wrap", snapshot))
+                made = await self._host.run(scripts, "wrap", snapshot, call=call)
+                return _name_layers(made)
             except (LuaError, TypeError) as error:
                 notices.append(
                     f"the wrap.lua equipped here failed, the default one was used: {error}"
@@ -281,7 +285,7 @@ class ContextComposer:
         )
 
     async def _run_hooks(
-        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str]
+        self, load: Loadout, snapshot: Mapping[str, Any], notices: list[str], call: HostCallback
     ) -> list[tuple[str, Any]]:
         """Return the layers of `hook:wrap` things.
 
@@ -297,7 +301,9 @@ class ContextComposer:
                 continue
             script = LuaScript(thing.name, thing.content)
             try:
-                value = await self._host.run([script, *self._libraries], "layer", snapshot)
+                value = await self._host.run(
+                    [script, *self._libraries], "layer", snapshot, call=call
+                )
             except LuaError as error:
                 notices.append(f"{thing.name} failed and was omitted: {error}")
                 continue
