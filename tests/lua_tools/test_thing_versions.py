@@ -31,6 +31,16 @@ async def test_versions_of_a_text_are_listed_compared_and_brought_back(
     assert len((await do(bob, "/history 2")).entries) == 2, "a number is no name"
 
 
+async def test_a_new_text_has_no_versions_of_a_namesake_that_was_dropped(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    for line in ("/put plan = secret", "/put plan = open", "/drop room plan", "/put plan = new"):
+        await do(alice, line)
+    assert [one.ended for one in (await do(bob, "/history plan")).versions] == [""]
+    for line in ("/history diff plan", "/history diff plan 1"):
+        assert isinstance(await refused(bob, line), NotFound)
+
+
 async def test_versions_of_a_tool(world: World, alice: Someone, bob: Someone, den: str) -> None:
     await do(alice, "/tool new dice = -- Rolls.\n-- @param n integer=1 How many\nreturn 1")
     await do(alice, "/tool new dice = return 2")

@@ -163,6 +163,15 @@ def test_states_and_failed_calls_start_triggers(world: Server, bob: Person, den:
     ]  # fmt: skip
 
 
+def test_answers_that_are_taken_back_start_a_trigger(world: Server, bob: Person, den: str) -> None:
+    script = '-- @on turns\nreturn event.type .. " " .. #event.gone'
+    make(world.owner, den, "watch", script)
+    bob.does(f"say --room {den} @guide hello")
+    bob.does(f"undo --room {den}")
+    (run,) = wait_for_runs(world.owner, den, "watch", 1)
+    assert (run["status"], run["text"].startswith("turns ")) == ("done", True)
+
+
 def test_a_trigger_that_fails_always_is_turned_off(world: Server, bob: Person, den: str) -> None:
     make(world.owner, den, "bad", "-- @on row:chat\nreturn event.text .. nil")
     for number in range(MAX_TRIGGER_FAILURES):

@@ -31,6 +31,7 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import Reader, next_call
 from sshwarma.world.store import Change
+from sshwarma.world.text_history import OldText
 from sshwarma.world.things import Thing
 
 
@@ -100,7 +101,7 @@ async def list_versions(caller: Caller, name: ThingName) -> ThingHistory:
     names = caller.world.agents.name_of
 
     def read(conn: Connection) -> list[ValueVersionItem]:
-        old = text_history.read_old_texts(conn, thing.parent_id or "", text_history.make_key(thing))
+        old = _read_old_texts(conn, thing)
         author_id = thing.metadata.get(text_history.AUTHOR_KEY) or thing.created_by
         now = ValueVersionItem(
             text_history.read_present_version(conn, thing),
@@ -220,17 +221,26 @@ async def _check_may_change(caller: Caller, thing: Thing) -> None:
         await MAKER_RIGHT.require(caller, thing.created_by)
 
 
+def _read_old_texts(conn: Connection, thing: Thing) -> list[OldText]:
+    """Return the earlier texts of a thing, the newest first; none of a namesake before it."""
+    key = text_history.make_key(thing)
+    old = text_history.read_old_texts(conn, thing.parent_id or "", key)
+    return [one for one in old if one.set_at >= thing.created_at]
+
+
 def _read_old(conn: Connection, thing: Thing, version: int | None) -> tuple[int, str]:
     """Return an earlier text with its number; the last one by default.
 
     Raises:
         NotFound: if it is not kept.
     """
-    scope_id, key = thing.parent_id or "", text_history.make_key(thing)
-    number = version or text_history.read_newest_version(conn, scope_id, key)
-    if not number:
+    known = [one.version for one in _read_old_texts(conn, thing)]
+    if not known:
         raise NotFound(f"{thing.label} has no earlier version.")
-    text = text_history.read_old_text(conn, scope_id, key, number)
+    number, text = version or known[0], None
+    if number in known:
+        key = text_history.make_key(thing)
+        text = text_history.read_old_text(conn, thing.parent_id or "", key, number)
     if text is None:
         raise NotFound(
             f"Version {number} of {thing.label} is not among the earlier ones.",

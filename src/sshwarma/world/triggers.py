@@ -206,7 +206,8 @@ def store_position(tx: Change, trigger_id: str, position: Position) -> None:
         values["last_time"] = position.last_time
     if position.states is not None:
         values["states"] = _dump_states(position.states)
-    tx.conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
+    if values:
+        tx.conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(values))
 
 
 def begin_run(
