@@ -8,9 +8,11 @@ import pytest
 
 from sshwarma.admin.operations import run_operation
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world import agents, invites, tokens
+from sshwarma.world import agents, invites, things, tokens, triggers
 from sshwarma.world.errors import Conflict, Forbidden, Invalid
 from sshwarma.world.events import AgentEvicted, Event, TokenRevoked
+from sshwarma.world.store import Change
+from sshwarma.world.triggers import Position
 from sshwarma.world.world import World
 from support.people import Someone, arrive, do, refused
 
@@ -104,6 +106,23 @@ async def test_removed_agent_loses_everything_that_lets_it_in(
     assert (await world.find_room("den")).members == {}
     await do(alice, "/join den")
     await do(alice, "/room owner alice")
+
+
+async def test_triggers_of_a_removed_agent_are_off(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await do(bob, "/create den")
+
+    def turn_on(tx: Change) -> str:
+        text = things.create_thing(
+            tx, bob.room_id, "data", "trigger:x", content="-- @on row", created_by=bob.id
+        )
+        return triggers.turn_on(tx, text, bob.id, Position(""))
+
+    trigger_id = await world.change(turn_on)
+    await remove(world, "bob")
+    found = await world.store.read(lambda conn: triggers.read_trigger(conn, trigger_id))
+    assert found is not None and found.off_reason == "the account bob was removed"
 
 
 async def test_what_a_removed_agent_said_keeps_its_name(

@@ -7,14 +7,15 @@ from typing import Final
 
 from sqlalchemy import select, update
 
-from sshwarma.world import login_keys, things, tokens
+from sshwarma.world import login_keys, things, tokens, triggers
 from sshwarma.world.access import read_members
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid
 from sshwarma.world.events import AgentEvicted, AgentsChanged, TokenRevoked, WorldChanged
 from sshwarma.world.owners import keeping_an_owner
-from sshwarma.world.schema import agent_keys, invites, room_members
+from sshwarma.world.schema import agent_keys, hooks, invites, room_members
 from sshwarma.world.schema import tokens as tokens_table
+from sshwarma.world.schema import triggers as triggers_table
 from sshwarma.world.store import Change
 
 ACCOUNT_REMOVED_REASON: Final = "Your account was removed."
@@ -72,11 +73,24 @@ def remove_agent(tx: Change, agent_id: str) -> RemovedAgent:
         )
         .values(deleted_at=tx.now)
     )
+    _turn_off_automations(tx, agent_id, f"the account {thing.name} was removed")
     tx.publish_on_commit(AgentEvicted(agent_id, ACCOUNT_REMOVED_REASON))
     for token in live_tokens:
         tx.publish_on_commit(TokenRevoked(agent_id, token.id))
     tx.publish_on_commit(AgentsChanged(agent_id))
     return RemovedAgent(thing.name, len(keys), len(live_tokens), revoked.rowcount, rooms)
+
+
+def _turn_off_automations(tx: Change, agent_id: str, reason: str) -> None:
+    """Turn off the triggers and hooks that had the rights of an agent."""
+    mine = (triggers_table.c.agent_id == agent_id) & triggers_table.c.off_reason.is_(None)
+    for trigger_id in tx.conn.execute(select(triggers_table.c.id).where(mine)).scalars().all():
+        triggers.turn_off(tx, trigger_id, reason)
+    tx.conn.execute(
+        update(hooks)
+        .where(hooks.c.agent_id == agent_id, hooks.c.off_reason.is_(None))
+        .values(off_reason=reason)
+    )
 
 
 def _end_memberships(tx: Change, agent_id: str) -> tuple[str, ...]:
