@@ -172,6 +172,23 @@ async def test_building_needs_its_rights(
         await build(bob, {"vault/room.toml": ""}, apply=True)
 
 
+async def test_a_build_neither_shows_nor_closes_exits_to_hidden_rooms(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await build(bob, OFFICE, apply=True)
+    await do(alice, "/create vault")
+    await do(alice, "/room private")
+    await do(bob, "/join office")
+    await do(bob, f"/room builder {alice.caller.agent.name}")
+    await do(alice, "/join office")
+    await do(alice, "/portal up vault")
+    files = await export(bob, "office")
+    assert "vault" not in files["office/room.toml"] and "up" not in files["office/room.toml"]
+    assert (await build(bob, files, apply=True)).status == "same"
+    assert isinstance(await failed(bob, "/unportal up"), NotFound)
+    assert ("up", "vault") in (await do(alice, "/exits")).exits
+
+
 def test_archives_of_others_are_read_with_care() -> None:
     def pack(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", size: int = 0) -> bytes:
         out = io.BytesIO()

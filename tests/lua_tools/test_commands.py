@@ -316,9 +316,11 @@ async def test_audit_of_a_command_says_what_it_ran(
     await command(bob, "paint", "/describe   " + " " * 700 + "blue", where="me")
     await do(bob, "/paint")
     await do(bob, "/equip me sshwarma:note")
-    await command(bob, "lua", 'host.call("sshwarma:describe", {text = "green"})', where="me")
-    await command(bob, "lua", '-- paints\nhost.call("sshwarma:describe", {text = "green"})', "me")
-    await do(bob, "/lua")
+    await command(bob, "script", 'host.call("sshwarma:describe", {text = "green"})', where="me")
+    await command(
+        bob, "script", '-- paints\nhost.call("sshwarma:describe", {text = "green"})', "me"
+    )
+    await do(bob, "/script")
     await command(bob, "call", "/run sshwarma:describe text=red", where="me")
     await do(bob, "/call")
     await do(bob, "/tool new me:brush = return host.call('sshwarma:describe', {text = 'pink'})")
@@ -326,7 +328,7 @@ async def test_audit_of_a_command_says_what_it_ran(
     await do(bob, "/paints")
     requests = [row.request for row in (await do(alice, "/audit")).rows]
     assert "/paint runs /describe blue" in requests
-    for name, text in (("lua", "green"), ("call", "red"), ("paints: bob:brush", "pink")):
+    for name, text in (("script", "green"), ("call", "red"), ("paints: bob:brush", "pink")):
         begin = f"/{name} calls /describe"
         assert any(one.startswith(begin) and text in one for one in requests), name
 

@@ -1,4 +1,4 @@
-"""Scripts of layers, commands and triggers: a fault is reported where they are typed."""
+"""Faults of layers, commands and triggers are reported where they are typed."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
-from sshwarma.terminal.markdown import has_table
+from sshwarma.terminal.markdown_results import has_table
 from sshwarma.terminal.render import DisplayOptions, render_block, render_plain
 from sshwarma.terminal.text import Line, Table, block
 from sshwarma.toolsets.render_plan import RenderContext, make_render_plan

@@ -1,4 +1,4 @@
-"""A typed client that a generator makes from the description of the API, and what it can do."""
+"""A typed client that a generator makes from the description of the API."""
 
 from __future__ import annotations
 

@@ -70,6 +70,7 @@ def test_exec_error_lists_the_flags_of_the_verb(alice: Person) -> None:
     assert done.err == "--room needs ROOM. Example: ssh HOST look --room workshop\n"
     for line in (
         "say --once", "say --once --room lobby hello", "say --room", "tell root --once",
+        "say --once --room",
     ):  # fmt: skip
         done = alice.run(line)
         assert (done.status, done.out) == (2, ""), line

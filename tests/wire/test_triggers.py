@@ -144,6 +144,40 @@ def test_a_trigger_has_the_rights_of_who_turned_it_on(
     wait_until(lambda: (f"mine@{bob.name}", f"planted {bob.name}") in said(alice, den))
 
 
+def test_a_renamed_trigger_is_off_and_can_be_removed(world: Server, bob: Person, den: str) -> None:
+    """Else it would be in no list, and speak under a name of another's choice."""
+    owner = world.owner
+    owner.does(f"room builder {bob.name} --room {den}")
+    for new in ("hidden", "trigger:other"):
+        make(owner, den, "echo", COUNTER)
+        bob.does(f"rename trigger:echo {new} --room {den}", f"say --room {den} {new}")
+        notice = ("notice", "sshwarma", "The trigger echo is off: its script was renamed.")
+        assert notice in last_rows(bob, den, 4)
+    assert said(bob, den) == [(bob.name, "hidden"), (bob.name, "trigger:other")]
+    (listed,) = bob.json(f"trigger --room {den}")["triggers"]
+    assert (listed["name"], listed["is_on"]) == ("other", False)
+    owner.does(f"trigger remove other --room {den}")
+
+
+def test_a_trigger_asks_for_no_approval(world: Server, bob: Person, den: str) -> None:
+    """Its runs, of which there are few places, would wait for people."""
+    owner = world.owner
+    owner.run(f"tool new danger --room {den}", "return 1")
+    owner.does(f"tool set {den}:danger approval on")
+    make(owner, den, "ask", f'-- @on row:chat\nreturn host.call("{den}:danger")')
+    bob.does(f"say --room {den} go")
+    (run,) = wait_for_runs(owner, den, "ask", 1)
+    assert run["status"] == "failed" and "a trigger asks for none" in run["text"]
+
+
+def test_a_trigger_is_on_only_where_its_script_could_talk(
+    world: Server, bob: Person, room: str
+) -> None:
+    bob.does("create lair-of-bob", "room private")
+    done = world.owner.run("trigger new x --room lair-of-bob", COUNTER)
+    assert done.status == 1 and "no script or custom command of yours" in done.err, done
+
+
 def test_states_and_failed_calls_start_triggers(world: Server, bob: Person, den: str) -> None:
     owner = world.owner
     script = (

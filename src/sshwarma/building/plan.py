@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -66,14 +67,16 @@ class Plan:
 
 
 def make_plan(
-    conn: Connection, folders: Sequence[RoomFolder], agents: AgentDirectory, *, prune: bool
-) -> Plan:
+    conn: Connection, folders: Sequence[RoomFolder], agents: AgentDirectory,
+    known_ids: AbstractSet[str], *, prune: bool,
+) -> Plan:  # fmt: skip
     """Return what has to change; steps that others need come first.
 
     Args:
         conn: the world.
         folders: the rooms as they should be.
         agents: for the names of models.
+        known_ids: ids of the rooms that who builds may know of: exits to others stay.
         prune: whether texts and tools that a folder lacks are removed.
     """
     steps: list[RoomStep] = []
@@ -86,7 +89,7 @@ def make_plan(
             present = RoomFolder(folder.name, _EMPTY)
         else:
             known[folder.name] = room_id
-            present = read_room_folder(conn, room_id, agents)
+            present = read_room_folder(conn, room_id, agents, known_ids)
         steps += _compare(present, folder, prune=prune)
         if not prune:
             names = [*present.texts.keys() - folder.texts, *present.tools.keys() - folder.tools]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from sqlalchemy import Connection
 
 from sshwarma.building.room_folder import RoomFile, RoomFolder
@@ -16,8 +18,10 @@ ALL_MODELS = "*"
 """Stands for all models, where a room names none."""
 
 
-def read_room_folder(conn: Connection, room_id: str, agents: AgentDirectory) -> RoomFolder:
-    """Return a room with all that a folder has of it."""
+def read_room_folder(
+    conn: Connection, room_id: str, agents: AgentDirectory, known_ids: AbstractSet[str]
+) -> RoomFolder:
+    """Return a room as a folder has it, without exits to rooms that are not known."""
     thing = things.get_live_thing(conn, room_id)
     room = parse_room(thing, {})
     texts = things.read_children(conn, room_id, "data")
@@ -41,7 +45,11 @@ def read_room_folder(conn: Connection, room_id: str, agents: AgentDirectory) -> 
         triggers=sorted(
             one.name for one in triggers.list_triggers(conn, room_id) if one.off_reason is None
         ),
-        exits={way.direction: way.to_name for way in exits.read_exits(conn, room_id)},
+        exits={
+            way.direction: way.to_name
+            for way in exits.read_exits(conn, room_id)
+            if way.to_id in known_ids
+        },
         links={link.name: link.uri or "" for link in sorted(links, key=lambda one: one.name)},
     )
     return RoomFolder(

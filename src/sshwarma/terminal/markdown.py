@@ -39,14 +39,6 @@ _ADDRESS: Final = re.compile(r"://[^\s<>`\"|]+")
 _BULLET: Final = "• "
 
 
-_TABLE_HEAD: Final = re.compile(r"^\|.*\|[ \t]*\n\|[ \t:|-]*-[ \t:|-]*\|[ \t]*$", re.MULTILINE)
-
-
-def has_table(text: str) -> bool:
-    """Return whether a text has a table of Markdown, which tools write for people to see."""
-    return "|" in text and _TABLE_HEAD.search(text) is not None
-
-
 def render_markdown(*head: Span, text: str) -> list[Line | Table]:
     """Render Markdown after a head, as `lines_with_head` does for plain text.
 
@@ -59,13 +51,6 @@ def render_markdown(*head: Span, text: str) -> list[Line | Table]:
         else Line(head, INDENT_COLUMNS)
     )
     return [head_line, *other_lines]
-
-
-def render_indented(indent: str, text: str) -> list[Line | Table]:
-    """Render Markdown below a head, indented from its first line."""
-    head, *others = render_markdown(("", indent), text=text)
-    # A text that begins with a heading, a list or code begins below the head.
-    return [head, *others] if isinstance(head, Line) and head.plain().strip() else others
 
 
 def highlight_newest_code(text: str) -> None:

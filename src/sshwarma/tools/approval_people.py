@@ -55,6 +55,10 @@ def check_people(caller: Caller, tool: str, room: Room) -> None:
     Raises:
         ApprovalDenied: saying who could.
     """
+    if caller.door == "lua":
+        raise ApprovalDenied(
+            f"{tool} needs an approval, and a trigger asks for none: others wait while it runs."
+        )
     people, person_id = find_people(caller.world, room), find_person_id(caller)
     if caller.is_of_script and person_id not in {one.id for one in people}:
         raise ApprovalDenied(

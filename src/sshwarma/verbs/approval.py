@@ -56,13 +56,17 @@ Reason: TypeAlias = Annotated[str, Arg("text", rest=True, complete=complete_deni
 
 @dataclass(frozen=True, slots=True)
 class ApprovalItem:
-    """A call that waits for an approval: who asks for it, and since when."""
+    """A call that waits for an approval: who asks for it, and since when.
+
+    `only_by` is the person who alone can allow it, because a script asks in their name; else "".
+    """
 
     number: int
     tool: str
     arguments: Mapping[str, Any]
     asked_by: str
     asked_at: str
+    only_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +84,9 @@ def draw_approval_list(result: ApprovalList) -> Block:
         return block(line(f"No call waits for an approval in {result.room}."))
     lines: list[Line] = []
     for item in result.waiting:
-        lines.append(
-            line(("heading", f"{item.number}  "), ("name", item.tool), f" for {item.asked_by}")
-        )
+        only = f": a script asks, and {item.only_by} alone can allow it" if item.only_by else ""
+        head = (("heading", f"{item.number}  "), ("name", item.tool), f" for {item.asked_by}{only}")
+        lines.append(line(*head))
         lines += draw_arguments(write_arguments(item.arguments).split("\n"), 3)
     return block(*lines)
 
@@ -122,6 +126,7 @@ async def approvals(caller: Caller) -> ApprovalList:
                 one.arguments,
                 _name_caller(world, one),
                 format_iso(one.asked_at),
+                world.agents.name_of(one.asked_for) if one.is_of_script else "",
             )
             for one in services_of(caller).tools.approvals.list_in(room.id)
         ),

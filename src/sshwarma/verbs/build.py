@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from sqlalchemy import Connection
@@ -13,7 +14,7 @@ from sshwarma.building import archive
 from sshwarma.building.apply import apply_plan
 from sshwarma.building.plan import Plan, RoomStep, make_plan
 from sshwarma.building.read_room import read_room_folder
-from sshwarma.building.room_folder import RoomFolder, join_files, read_folders
+from sshwarma.building.room_folder import join_files, read_folders
 from sshwarma.common.limits import MAX_SHOWN_BUILD_STEPS
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.lua_tools.trigger_declaration import parse_trigger
@@ -23,7 +24,7 @@ from sshwarma.verbs.build_views import BuildResult, BuildStatus, BuildStep
 from sshwarma.verbs.export import export
 from sshwarma.verbs.file_views import FileData, FileDownload
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.rights import DataRight
+from sshwarma.verbs.rights import TRIGGER_RIGHT, DataRight
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.workspaces.text_diff import compare_contents
 from sshwarma.world import movement, names
@@ -59,17 +60,14 @@ async def export_folder(caller: Caller, room: RoomName | None = None) -> FileDow
     Args:
         room: the room (default: this one).
     """
-    there = await (caller.in_room(room) if room else caller.in_room((await caller.room()).name))
-    folder = await caller.world.store.read(
-        partial(read_room_folder, room_id=there.room_id, agents=caller.world.agents)
+    there = await caller.in_room(room) if room else caller
+    query = partial(
+        read_room_folder,
+        room_id=there.room_id,
+        agents=caller.world.agents,
+        known_ids=await _list_known_ids(caller),
     )
-    hidden = {
-        way for way in folder.file.exits or {}
-        if way not in {one.direction for one in await there.visible_exits(await there.room())}
-    }  # fmt: skip
-    shown = {way: to for way, to in (folder.file.exits or {}).items() if way not in hidden}
-    file = folder.file.model_copy(update={"exits": shown})
-    folder = RoomFolder(folder.name, file, folder.texts, folder.tools)
+    folder = await caller.world.store.read(query)
     data = await asyncio.to_thread(lambda: archive.pack(join_files([folder])))
     workspaces = services_of(caller).workspaces
     entry = await workspaces.store(data)
@@ -86,7 +84,7 @@ async def export_folder(caller: Caller, room: RoomName | None = None) -> FileDow
     "build",
     section="Building",
     needs=Right.ENTER,
-    also_needs=(_NEW_ROOM_RIGHT, _BUILD_RIGHT, _ACCESS_RIGHT),
+    also_needs=(_NEW_ROOM_RIGHT, _BUILD_RIGHT, _ACCESS_RIGHT, TRIGGER_RIGHT),
     scope=TokenScope.APPROVE,  # it can lift approvals of tools
     tool=False,
     takes_bytes=True,
@@ -128,8 +126,10 @@ async def build_rooms(caller: Caller, data: bytes, *, is_applied: bool, prune: b
     """
     folders = await asyncio.to_thread(lambda: read_folders(archive.unpack(data)))
 
+    known_ids = await _list_known_ids(caller)
+
     def plan_from(conn: Connection) -> Plan:
-        return make_plan(conn, folders, caller.world.agents, prune=prune)
+        return make_plan(conn, folders, caller.world.agents, known_ids, prune=prune)
 
     plan = await caller.world.store.read(plan_from)
     await _check_rights(caller, plan)
@@ -155,6 +155,10 @@ async def build_rooms(caller: Caller, data: bytes, *, is_applied: bool, prune: b
         await _evict_strangers(caller, plan)
         status = "applied"
     return BuildResult(status, names_of_rooms, len(plan.steps), shown, plan.kept)
+
+
+async def _list_known_ids(caller: Caller) -> frozenset[str]:
+    return frozenset(room.id for room in await caller.known_rooms())
 
 
 def _show_steps(steps: Sequence[RoomStep]) -> tuple[BuildStep, ...]:
@@ -194,6 +198,8 @@ async def _check_rights(caller: Caller, plan: Plan) -> None:
         await _BUILD_RIGHT.require(caller, room=room)
         if any(step.room == name and step.kind in _ACCESS_KINDS for step in plan.steps):
             await _ACCESS_RIGHT.require(caller, room=room)
+        if any(step.room == name and step.kind == "trigger" for step in plan.steps):
+            await TRIGGER_RIGHT.require(replace(caller, command="build"), room=room)
     for step in plan.steps:
         if step.kind == "exit" and step.new and step.new not in new:
             await caller.in_room(step.new)

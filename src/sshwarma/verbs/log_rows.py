@@ -16,7 +16,8 @@ from sshwarma.common.limits import (
     MAX_SHOWN_ROW_LINES,
 )
 from sshwarma.common.shorten import flatten_text
-from sshwarma.terminal.markdown import has_table, render_indented, render_markdown
+from sshwarma.terminal.markdown import render_markdown
+from sshwarma.terminal.markdown_results import has_table, render_indented
 from sshwarma.terminal.text import (
     Block,
     Line,

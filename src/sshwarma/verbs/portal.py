@@ -119,7 +119,8 @@ async def unportal(caller: Caller, direction: ExitName) -> Confirmation:
         direction: the exit to close.
     """
     exit_name = names.parse_direction(direction)
-    if not any(way.direction == exit_name for way in (await caller.room()).exits):
+    seen = await caller.visible_exits(await caller.room())
+    if not any(way.direction == exit_name for way in seen):
         await find_exit(caller, exit_name)  # refuses, with the exits there are
     room_exit = await caller.change(
         lambda tx: exits.close_exit(tx, caller.room_id, exit_name), f"closed the exit {exit_name}"

@@ -11,7 +11,7 @@ from sshwarma.verbs.resolve import find_thing
 from sshwarma.verbs.rights import BAG_RIGHT, MAKER_RIGHT, ROOM_NAME_RIGHT, TOOL_RIGHT
 from sshwarma.verbs.tool_access import check_may_decide
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import agents, names, rooms, text_history, things
+from sshwarma.world import agents, names, rooms, text_history, things, triggers
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid
@@ -34,8 +34,8 @@ from sshwarma.world.things import Thing
 async def rename(caller: Caller, name: ThingName, new: Word) -> Confirmation:
     """Give this room, a text or a tool another name.
 
-    What is equipped stays so. The tools of a room are renamed with it. Addresses that have the old
-    name, as of git and sftp, lead nowhere.
+    Equipment stays as it is; a trigger is off. The tools of a room are renamed with it. Addresses
+    that have the old name, as of git and sftp, lead nowhere.
 
     Args:
         name: `room` for this room, or a text or tool.
@@ -88,6 +88,7 @@ async def _rename_text(caller: Caller, thing: Thing, new: str) -> Confirmation:
         text = _get_same(tx, thing)
         if things.find_child(tx.conn, thing.parent_id or "", new) is not None:
             raise Conflict(f"There is a thing {new} there already.")
+        triggers.stop_renamed(tx, text)
         things.update_thing(tx, text.id, name=new)
         text_history.rename_key(tx, text.parent_id or "", text.name, new)
         if thing.parent_id == caller.room_id:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.terminal.highlight import draw_code_lines
-from sshwarma.terminal.markdown import has_table, render_indented
+from sshwarma.terminal.markdown_results import has_table, render_indented
 from sshwarma.terminal.text import Line, Table, line, split_bold, split_text, text_lines
 from sshwarma.tools.provider import find_printed
 from sshwarma.tools.result_check import format_value

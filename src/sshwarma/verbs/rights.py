@@ -298,6 +298,7 @@ RightRule: TypeAlias = (
 
 BAG_RIGHT: Final = DataRight(Right.BUILD, "for a bag that is not yours")
 MAKER_RIGHT: Final = DataRight(Right.ADMIN, "for what is built in or somebody else made")
+TRIGGER_RIGHT: Final = DataRight(Right.TALK, "for its script, which has a member's role")
 ROOM_NAME_RIGHT: Final = DataRight(Right.MODERATE, "for the name of a room")
 ASKER_RIGHT: Final = DataRight(Right.MODERATE, "for what somebody else asked")
 TOOL_RIGHT: Final = DataRight(Right.BUILD, "for a tool of a room")

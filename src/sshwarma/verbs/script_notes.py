@@ -1,4 +1,4 @@
-"""Notes for those who store or equip a script that will not run, or not as they think."""
+"""Notes for those who store or equip a script that will not run as they think."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ async def _check_may_change(caller: Caller, thing: Thing) -> None:
 
 
 def _read_old_texts(conn: Connection, thing: Thing) -> list[OldText]:
-    """Return the earlier texts of a thing, the newest first; none of a namesake before it."""
+    """Return the earlier texts of a thing, the newest first; none of a namesake."""
     key = text_history.make_key(thing)
     old = text_history.read_old_texts(conn, thing.parent_id or "", key)
     return [one for one in old if one.set_at >= thing.created_at]

@@ -19,6 +19,7 @@ from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextA
 from sshwarma.verbs.bags import check_bag_capacity
 from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.registry import group
+from sshwarma.verbs.rights import TRIGGER_RIGHT
 from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.verbs.trigger_views import TriggerItem, TriggerList, TriggerLog, TriggerOn
 from sshwarma.verbs.views import Confirmation
@@ -89,6 +90,7 @@ def _make_item(caller: Caller, one: Trigger, conn: Connection) -> TriggerItem:
 @trigger.verb(
     "new",
     needs=Right.BUILD,
+    also_needs=(TRIGGER_RIGHT,),
     tool=False,
     examples=(
         "/trigger new alarm = -- @on call:error",
@@ -141,8 +143,10 @@ async def _check_script(caller: Caller, name: str, text: str) -> TriggerDeclarat
 
     Raises:
         Invalid: naming the line that is wrong.
+        Forbidden: if the script could not talk here.
     """
     declaration = parse_trigger(text)
+    await TRIGGER_RIGHT.require(replace(caller, command=f"{TRIGGER_PREFIX}{name}"))
     await services_of(caller).lua_tools.check_syntax(f"{TRIGGER_PREFIX}{name}", text)
     return declaration
 
@@ -197,6 +201,7 @@ async def show_log(caller: Caller, name: TriggerName) -> TriggerLog:
 @trigger.verb(
     "test",
     needs=Right.BUILD,
+    also_needs=(TRIGGER_RIGHT,),
     tool=False,
     examples=("/trigger test alarm", '/trigger test alarm {"text": "the disk is full"}'),
 )
@@ -244,7 +249,13 @@ def _read_event(text: str | None) -> dict[str, Any]:
     return values
 
 
-@trigger.verb("on", needs=Right.BUILD, tool=False, examples=("/trigger on alarm",))
+@trigger.verb(
+    "on",
+    needs=Right.BUILD,
+    also_needs=(TRIGGER_RIGHT,),
+    tool=False,
+    examples=("/trigger on alarm",),
+)
 async def turn_on(caller: Caller, name: TriggerName) -> TriggerOn:
     """Turn a trigger on, as its script is now. It has your rights from then on.
 

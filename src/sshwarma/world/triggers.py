@@ -70,8 +70,8 @@ class Trigger:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the script is another than the one that was turned on."""
-        return self.script is None or hash_script(self.script) != self.digest
+        """Whether the script, or its name, is another than the one that was turned on."""
+        return self.script is None or hash_script(self.name, self.script) != self.digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ class TriggerRun:
     text: str
 
 
-def hash_script(text: str) -> str:
-    """Return what is stored of a script to know it again."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def hash_script(name: str, text: str) -> str:
+    """Return what is stored of a script, with its name, to know it again."""
+    return hashlib.sha256(f"{name}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def turn_on(tx: Change, thing: Thing, agent_id: str, position: Position) -> str:
@@ -126,7 +126,7 @@ def turn_on(tx: Change, thing: Thing, agent_id: str, position: Position) -> str:
     values = {
         "room_id": room_id,
         "agent_id": agent_id,
-        "digest": hash_script(thing.content or ""),
+        "digest": hash_script(thing.name.removeprefix(TRIGGER_PREFIX), thing.content or ""),
         "cursor": position.cursor or "",
         "last_time": tx.now,
         "states": _dump_states(position.states or frozenset()),
@@ -148,6 +148,15 @@ def turn_off(tx: Change, trigger_id: str, reason: str) -> None:
     """Turn a trigger off, for a reason."""
     tx.conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(off_reason=reason))
     tx.publish_on_commit(TriggerChanged(trigger_id))
+
+
+def stop_renamed(tx: Change, thing: Thing) -> None:
+    """Turn off the trigger of a text that gets another name, and tell its room."""
+    found = tx.conn.execute(
+        _query().where(triggers.c.thing_id == thing.id, triggers.c.off_reason.is_(None))
+    )
+    for row in found.mappings().all():
+        stop(tx, _make_trigger(row), "its script was renamed")
 
 
 def remove_trigger(tx: Change, trigger_id: str) -> None:
@@ -320,7 +329,11 @@ def _make_trigger(row: Any) -> Trigger:
     """Return a trigger of a row; a script that has moved to another room is gone."""
     is_on = row["trigger_id"] is not None
     room_id = row["room_id"] if is_on else row["parent_id"]
-    is_here = row["deleted_at"] is None and row["parent_id"] == room_id
+    is_here = (
+        row["deleted_at"] is None
+        and row["parent_id"] == room_id
+        and (row["name"] or "").startswith(TRIGGER_PREFIX)
+    )
     return Trigger(
         id=row["trigger_id"] or "",
         room_id=room_id,

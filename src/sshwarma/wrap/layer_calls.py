@@ -1,4 +1,4 @@
-"""What the scripts of layers can read besides `s`: journal, rows, and the room's memory.
+"""What scripts of layers read besides `s`: journal, rows, the room's memory.
 
 Only what the model itself could read: the rows of its window, the journal before them, and the
 values that the room keeps.

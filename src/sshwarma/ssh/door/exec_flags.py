@@ -72,7 +72,7 @@ def find_text(command: str) -> tuple[int, int]:
     while last > first:
         if _FLAG_WORD.fullmatch(words[last - 1][0]):
             last -= 1
-        elif last - first > 1 and words[last - 2][0] in _FLAGS_WITH_VALUE:
+        elif last - first > 1 and _count_flag_words(words, last - 2, last) == 2:
             last -= 2
         else:
             break
