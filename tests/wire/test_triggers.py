@@ -58,7 +58,7 @@ def wait_for_runs(person: Person, room: str, name: str, count: int) -> list[dict
     return ended()
 
 
-@covers("trigger list", "trigger new", "trigger log", "trigger off", "trigger on", "trigger remove")
+@covers("trigger list", "trigger off", "trigger on", "trigger remove")
 def test_a_trigger_speaks_when_something_happens(world: Server, bob: Person, den: str) -> None:
     owner = world.owner
     made = make(owner, den, "echo", "-- Answers.\n" + COUNTER)
@@ -226,6 +226,23 @@ def test_a_trigger_is_tested_by_its_author_alone(world: Server, bob: Person, den
     tested = world.owner.json(f'trigger test pager {{"text": "a disk"}} --room {den}')
     assert (tested["ok"], tested["text"], tested["printed"]) == (True, "about a disk", ["test"])
     assert last_rows(bob, den, 50) == before and runs(bob, den, "pager") == []
+
+
+@covers("trigger new", "trigger edit", "trigger log")
+def test_a_trigger_is_edited_in_a_terminal(world: Server, den: str) -> None:
+    owner = world.owner
+    done = owner.run(f"trigger new echo --room {den}", "-- @on row:chat\nreturn 1")
+    assert "The trigger echo is on: it runs on row:chat." in done.out, done
+    screen = owner.sit(room=den)
+    screen.type("/trigger edit echo")
+    screen.press("enter")
+    screen.wait_for("return 1")
+    screen.type("2")
+    screen.press("enter")
+    screen.wait_for("The trigger echo is on")
+    assert owner.json(f"examine trigger:echo --room {den}")["content"].endswith("return 12")
+    assert owner.run(f"trigger log echo --room {den}").out == "echo has not run yet.\n"
+    screen.close()
 
 
 def test_triggers_are_refused_in_words(world: Server, den: str) -> None:
