@@ -44,7 +44,6 @@ async def main() -> None:
         owner_token, member_token = await make_tokens(Path(home) / "world.db", 2)
         async with running(*serve(home)) as facts:
             owner = Connection(facts["http"], owner_token)
-            member = Connection(facts["http"], member_token)
             await call(owner, "tool_new", name="echo", text=SCRIPT)
             calls = []
             for _ in range(lines):
@@ -53,10 +52,12 @@ async def main() -> None:
                 calls.append((time.perf_counter() - began) * 1000)
                 await asyncio.sleep(LINE_PAUSE_SECONDS)
             await call(owner, "trigger_new", name="echo", text=f"-- @on row:chat\n{SCRIPT}")
+            member = Connection(facts["http"], member_token)
             for number in range(lines):
                 await call(member, "say", text=f"line {number}")
                 await asyncio.sleep(LINE_PAUSE_SECONDS)
-            entries = (await call(owner, "history", n=2 * lines))["entries"]
+            owner = Connection(facts["http"], owner_token)  # an idle one was closed
+            entries = (await call(owner, "history_show", n=2 * lines))["entries"]
             runs = (await call(owner, "trigger_log", name="echo"))["runs"]
     at = {row["text"]: row["at"] for row in entries if row["text"].startswith("line ")}
     said = [row["at"] for row in entries if row["text"] == "heard"]

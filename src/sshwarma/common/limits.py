@@ -1758,7 +1758,7 @@ MAX_TRIGGER_LATE_SECONDS: Final = HOUR_SECONDS
 """Seconds after a time of a trigger in which it still runs for it, if the server was away then: a
 report of the morning is of use an hour later, and not at night."""
 
-MAX_TRIGGER_EXCHANGES: Final = 10
+MAX_TRIGGER_EXCHANGES: Final = 50
 """Messages of programs that a trigger runs for, each soon after one of its own runs and with no
 person between: programs and it answer each other, so it is off then."""
 
