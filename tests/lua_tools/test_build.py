@@ -13,6 +13,7 @@ from sshwarma.building import archive
 from sshwarma.building.room_folder import read_folders
 from sshwarma.common.limits import MAX_BUILD_BYTES
 from sshwarma.verbs.dispatch import invoke
+from sshwarma.world import triggers
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, TooLarge, WorldError
 from sshwarma.world.world import World
 from support.people import Someone, do, everything
@@ -65,6 +66,20 @@ async def test_a_world_is_built_twice_with_an_empty_second_difference(
     assert (trigger.name, trigger.is_on, trigger.by) == ("door", True, "bob")
     await do(bob, "/go north")
     await do(bob, "/go south")
+
+
+async def test_a_trigger_that_is_built_knows_the_states_of_its_room(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    """Detected ones too: else it would take them for new, and run at once."""
+    await build(bob, OFFICE, apply=True)
+    office = await world.find_room("office")
+    world.set_detected_states({office.id: frozenset({"git-present"})})
+    script = "-- @on state:git-present\nreturn 1"
+    files = {"office/room.toml": 'triggers = ["watch"]', "office/things/trigger+watch": script}
+    await build(bob, files, apply=True)
+    watch = await world.store.read(lambda conn: triggers.find_trigger(conn, office.id, "watch"))
+    assert watch.states == {"git-present", "open"}
 
 
 async def test_an_export_is_what_a_build_reads(world: World, alice: Someone, bob: Someone) -> None:

@@ -16,9 +16,9 @@ from sshwarma.common.limits import (
     MAX_URL_CHARACTERS,
 )
 from sshwarma.common.messages import with_limit
-from sshwarma.events.matching_rows import read_end_cursor
 from sshwarma.lua_tools.creation import store_tool
 from sshwarma.lua_tools.declaration import parse_declaration
+from sshwarma.lua_tools.turn_on import turn_on_now
 from sshwarma.world import (
     equipment,
     exits,
@@ -37,7 +37,6 @@ from sshwarma.world.ids import PERMANENT_ROOMS
 from sshwarma.world.names import TRIGGER_PREFIX
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
-from sshwarma.world.triggers import Position
 
 
 @dataclass(slots=True)
@@ -175,9 +174,8 @@ def _create(
     Raises:
         Conflict: if the room has as many as it can.
     """
-    room_id, limit = work.room_id(step), work.caller.limits.bag_things
-    if len(things.read_children(work.tx.conn, room_id, texts=False, limit=limit)) >= limit:
-        raise Conflict(f"A bag can have at most {limit} things.")
+    room_id = work.room_id(step)
+    things.check_bag_capacity(work.tx.conn, room_id, work.caller.limits.bag_things)
     things.create_thing(
         work.tx, room_id, kind, names.check_thing_name(step.name), content=content, uri=uri,
         created_by=work.caller.agent.id,
@@ -256,10 +254,7 @@ def _set_trigger(work: _Work, step: RoomStep) -> None:
     script = things.find_child(conn, room_id, f"{TRIGGER_PREFIX}{step.name}", "data")
     if script is None:
         raise NotFound(f"There is no text {TRIGGER_PREFIX}{step.name}.")
-    room = things.get_live_thing(conn, room_id)
-    states = frozenset(namespaces.read_metadata_words(room, "states"))
-    position = Position(read_end_cursor(conn, room_id), work.tx.now, states)
-    triggers.turn_on(work.tx, script, work.caller.agent.id, position)
+    turn_on_now(work.tx, work.caller, script)
 
 
 _STEPS: Final[Mapping[StepKind, Callable[[_Work, RoomStep], None]]] = {

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
-from sqlalchemy import Connection, func, select
-
 from sshwarma.common.limits import MAX_URL_CHARACTERS
 from sshwarma.common.near_names import MAX_COMPARED_NAMES, suggest_near_names
 from sshwarma.common.shorten import shorten_name
@@ -34,7 +32,6 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error, unknown_name_error
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
-from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 
@@ -109,7 +106,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
             text_history.change_text(tx, thing, text, by=caller.agent.id)
             announce(tx, "changed")
             return False
-        check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
+        things.check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         announce(tx, "made")
         return True
@@ -205,7 +202,7 @@ async def link(caller: Caller, name: ReferenceName, uri: Word) -> PutResult:
         if reference is not None:
             things.update_thing(tx, reference.id, uri=uri)
             return False
-        check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
+        things.check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
         things.create_thing(
             tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id
         )
@@ -321,7 +318,7 @@ async def move(caller: Caller, name: MovableName, to: TargetBag) -> Confirmation
     def carry(tx: Change) -> None:
         if things.get_live_thing(tx.conn, thing.id).parent_id != thing.parent_id:
             raise NotFound(f"{thing.name} was moved just now.")
-        check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
+        things.check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.move_thing(tx, thing.id, bag_id)
 
     notice = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""
@@ -353,16 +350,3 @@ def _is_url(uri: str) -> bool:
         return bool(urlsplit(uri).scheme)
     except ValueError:  # brackets that are no IPv6 address
         return False
-
-
-def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
-    """Raise unless a bag may get another thing.
-
-    Raises:
-        Conflict: if it has `limit` things.
-    """
-    query = select(func.count()).where(
-        things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
-    )
-    if conn.execute(query).scalar_one() >= limit:
-        raise Conflict(f"A bag can have at most {limit} things.")

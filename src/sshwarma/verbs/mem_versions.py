@@ -12,14 +12,13 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_EXACT_INTEGER, MAX_KEPT_TEXTS
 from sshwarma.common.times import format_iso
-from sshwarma.terminal.highlight import draw_code_lines
-from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.terminal.text import Block, block
 from sshwarma.verbs.arguments import Arg
-from sshwarma.verbs.file_views import format_size
 from sshwarma.verbs.mem import Memory, change_memory, find_memory, mem, read_memory, write_value
 from sshwarma.verbs.mem_keys import ProjectKey, ProjectName, SessionKey
 from sshwarma.verbs.rights import MEMORY_RIGHT
-from sshwarma.verbs.views import Confirmation, draw_columns, draw_hint, view, view_for_reader
+from sshwarma.verbs.version_views import ValueVersionItem, draw_difference, draw_versions
+from sshwarma.verbs.views import Confirmation, draw_hint, view, view_for_reader
 from sshwarma.workspaces.text_diff import compare_contents
 from sshwarma.world import memory, text_history
 from sshwarma.world.access import Right
@@ -30,25 +29,6 @@ from sshwarma.world.reader import Reader
 from sshwarma.world.store import Change
 
 ValueVersion: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
-
-
-@dataclass(frozen=True, slots=True)
-class ValueVersionItem:
-    """A value that a key had, or has.
-
-    Attributes:
-        version: its number; the first value of the key is 1.
-        size: bytes.
-        by: who set it.
-        at: when, in ISO 8601.
-        ended: "replaced" or "deleted", with who did it; "" for the present value.
-    """
-
-    version: int
-    size: int
-    by: str
-    at: str
-    ended: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +47,7 @@ class ValueHistory:
 @view_for_reader(ValueHistory)
 def draw_value_history(result: ValueHistory, reader: Reader) -> Block:
     """Draw the values of a key: number, size, author, time."""
-    lines: list[Line] = [line(("heading", f"Values of {result.key}"))]
-    lines += draw_columns(
-        (
-            ("mark", str(item.version)),
-            format_size(item.size),
-            item.by,
-            ("dim", item.at[:16].replace("T", " ")),
-            ("ok", "now") if not item.ended else ("dim", item.ended),
-        )
-        for item in result.versions
-    )
+    lines = draw_versions(f"Values of {result.key}", result.versions)
     if len(result.versions) > 1:
         verb = "mem session diff" if result.project is None else "mem project diff"
         named = {"project": result.given} if result.given else {}
@@ -101,15 +71,7 @@ class ValueDiff:
 @view(ValueDiff)
 def draw_value_diff(result: ValueDiff) -> Block:
     """Draw the difference as a unified diff, in colour."""
-    heading = f"{result.key}: version {result.version} → now"
-    lines: list[Line] = [line(("heading", heading))]
-    if result.diff:
-        lines += [line("  ", *spans) for spans in draw_code_lines(result.diff, "diff")]
-    elif not result.note:
-        lines.append(line("  Nothing differs."))
-    if result.note:
-        lines.append(line("  ", ("dim", result.note)))
-    return block(*lines)
+    return draw_difference(result.key, result.version, result.diff, result.note)
 
 
 @mem.verb("project history", needs=Right.ENTER, tool=False, examples=("/mem project history plan",))

@@ -12,17 +12,16 @@ from sshwarma.common.times import format_iso
 from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
-from sshwarma.terminal.highlight import draw_code_lines
-from sshwarma.terminal.text import Block, Line, block, line
+from sshwarma.terminal.text import Block, block
 from sshwarma.verbs.arguments import ThingName
-from sshwarma.verbs.file_views import format_size
 from sshwarma.verbs.history import history
-from sshwarma.verbs.mem_versions import ValueVersion, ValueVersionItem
+from sshwarma.verbs.mem_versions import ValueVersion
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
 from sshwarma.verbs.rights import BAG_RIGHT, MAKER_RIGHT, TOOL_RIGHT
 from sshwarma.verbs.tool_access import check_may_decide
-from sshwarma.verbs.views import Confirmation, draw_columns, draw_hint, view, view_for_reader
+from sshwarma.verbs.version_views import ValueVersionItem, draw_difference, draw_versions
+from sshwarma.verbs.views import Confirmation, draw_hint, view, view_for_reader
 from sshwarma.workspaces.text_diff import compare_contents
 from sshwarma.world import text_history, things
 from sshwarma.world.access import Right, TokenScope
@@ -59,17 +58,7 @@ class ThingDiff:
 @view_for_reader(ThingHistory)
 def draw_thing_history(result: ThingHistory, reader: Reader) -> Block:
     """Draw the versions of a thing: number, size, author, time."""
-    lines: list[Line] = [line(("heading", f"Versions of {result.name}"))]
-    lines += draw_columns(
-        (
-            ("mark", str(item.version)),
-            format_size(item.size),
-            item.by,
-            ("dim", item.at[:16].replace("T", " ")),
-            ("ok", "now") if not item.ended else ("dim", item.ended),
-        )
-        for item in result.versions
-    )
+    lines = draw_versions(f"Versions of {result.name}", result.versions)
     if len(result.versions) > 1:
         lines += draw_hint(reader, "{} shows what changed.", "history diff", name=result.name)
     return block(*lines)
@@ -78,14 +67,7 @@ def draw_thing_history(result: ThingHistory, reader: Reader) -> Block:
 @view(ThingDiff)
 def draw_thing_diff(result: ThingDiff) -> Block:
     """Draw the difference as a unified diff, in colour."""
-    lines: list[Line] = [line(("heading", f"{result.name}: version {result.version} → now"))]
-    if result.diff:
-        lines += [line("  ", *spans) for spans in draw_code_lines(result.diff, "diff")]
-    elif not result.note:
-        lines.append(line("  Nothing differs."))
-    if result.note:
-        lines.append(line("  ", ("dim", result.note)))
-    return block(*lines)
+    return draw_difference(result.name, result.version, result.diff, result.note)
 
 
 @history.verb("of", needs=Right.ENTER, tool=False, examples=("/history plan", "/history of dice"))

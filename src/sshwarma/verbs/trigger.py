@@ -12,11 +12,10 @@ from sqlalchemy import Connection
 
 from sshwarma.common.limits import MAX_KEPT_TRIGGER_RUNS
 from sshwarma.common.validation_text import describe_json_error
-from sshwarma.events.matching_rows import read_end_cursor
 from sshwarma.lua_tools.trigger_declaration import TriggerDeclaration, parse_trigger
+from sshwarma.lua_tools.turn_on import turn_on_now
 from sshwarma.services import services_of
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextAfterEquals
-from sshwarma.verbs.bags import check_bag_capacity
 from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import TRIGGER_RIGHT
@@ -31,8 +30,7 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.names import TRIGGER_PREFIX, check_name
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
-from sshwarma.world.things import Thing
-from sshwarma.world.triggers import Position, Trigger
+from sshwarma.world.triggers import Trigger
 
 _TEST_EVENT: Final = {"type": "test", "text": "This is a test.", "on": ["test"]}
 
@@ -117,19 +115,18 @@ async def write_trigger(caller: Caller, name: TriggerName, text: TextAfterEquals
         raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
     caller.charge_text_volume(size)
     declaration = await _check_script(caller, plain, text)
-    states = await caller.world.states(caller.room_id)
 
     def work(tx: Change) -> bool:
         thing_name = f"{TRIGGER_PREFIX}{plain}"
         thing = things.find_child(tx.conn, caller.room_id, thing_name, "data")
         if thing is None:
-            check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
+            things.check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
             made = things.create_thing(
                 tx, caller.room_id, "data", thing_name, content=text, created_by=caller.agent.id
             )
         else:
             made = text_history.change_text(tx, thing, text, by=caller.agent.id)
-        _turn_on(tx, caller, made, states)
+        turn_on_now(tx, caller, made)
         done = "made" if thing is None else "changed"
         conditions = ", ".join(declaration.conditions)
         caller.append_notice(tx, f"{done} the trigger {plain}, which runs on {conditions}")
@@ -149,12 +146,6 @@ async def _check_script(caller: Caller, name: str, text: str) -> TriggerDeclarat
     await TRIGGER_RIGHT.require(replace(caller, command=f"{TRIGGER_PREFIX}{name}"))
     await services_of(caller).lua_tools.check_syntax(f"{TRIGGER_PREFIX}{name}", text)
     return declaration
-
-
-def _turn_on(tx: Change, caller: Caller, script: Thing, states: frozenset[str]) -> None:
-    """Turn a trigger on from now, with the caller's rights."""
-    position = Position(read_end_cursor(tx.conn, caller.room_id), tx.now, states)
-    triggers.turn_on(tx, script, caller.agent.id, position)
 
 
 async def _make_result(
@@ -264,13 +255,12 @@ async def turn_on(caller: Caller, name: TriggerName) -> TriggerOn:
     """
     found = await _find(caller, name)
     declaration = await _check_script(caller, found.name, found.script or "")
-    states = await caller.world.states(caller.room_id)
 
     def work(tx: Change) -> None:
         script = things.get_live_thing(tx.conn, found.thing_id)
         if script.content != found.script:
             raise Conflict(f"The script of {found.name} was changed meanwhile.")
-        _turn_on(tx, caller, script, states)
+        turn_on_now(tx, caller, script)
         caller.append_notice(tx, f"turned the trigger {found.name} on")
 
     await caller.change(work)

@@ -14,6 +14,7 @@ from sqlalchemy import (
     RowMapping,
     Select,
     bindparam,
+    func,
     insert,
     null,
     select,
@@ -162,6 +163,17 @@ def _children_query(kinds: tuple[str, ...], *, has_limit: bool, has_texts: bool)
         query = query.where(things.c.kind.in_(kinds))
     query = query.order_by(things.c.name, things.c.kind)
     return query.limit(bindparam("at_most", type_=Integer)) if has_limit else query
+
+
+def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
+    """Raise unless a bag may get another thing.
+
+    Raises:
+        Conflict: if it has `limit` things.
+    """
+    query = select(func.count()).where(things.c.parent_id == bag_id, things.c.deleted_at.is_(None))
+    if conn.execute(query).scalar_one() >= limit:
+        raise Conflict(f"A bag can have at most {limit} things.")
 
 
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
