@@ -6,7 +6,9 @@ of something that can be read at any time, and have no id.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import TypeAdapter
@@ -204,17 +206,22 @@ def find_speaker(agents: AgentDirectory, author_id: str | None) -> Speaker:
     """Return who an agent is to those who hear it."""
     author: Agent | None = agents.get(author_id)
     if author_id is None:
-        return Speaker("", "server")
+        return _make_speaker("", "server")
     is_model = author is not None and author.kind == "model"
-    return Speaker(agents.name_of(author_id), "model" if is_model else "person")
+    return _make_speaker(agents.name_of(author_id), "model" if is_model else "person")
 
 
 def find_row_speaker(agents: AgentDirectory, row: Row) -> Speaker:
     """Return who has written a row to those who hear it."""
     speaker = find_speaker(agents, row.author_id)
     if speaker.kind == "person" and row.meta.get(EXTERNAL_KEY):
-        return Speaker(agents.name_author(row), "external")
+        return _make_speaker(agents.name_author(row), "external")
     return speaker
+
+
+@lru_cache(maxsize=256)  # each listener of a new row asks for the same one
+def _make_speaker(name: str, kind: SpeakerKind) -> Speaker:
+    return Speaker(name, kind)
 
 
 _WORLD: Final = "me"
@@ -235,8 +242,13 @@ class Cursor:
     number: int | None = None
 
     def __str__(self) -> str:
-        parts = [f"{room_id}:{seq}" for room_id, seq in self.rooms.items()]
-        return ",".join(parts if self.number is None else [*parts, f"{_WORLD}:{self.number}"])
+        return format_cursor(self.rooms, self.number)
+
+
+def format_cursor(rooms: Mapping[str, int], number: int | None) -> str:
+    """Return the cursor of a position as text; see `Cursor`."""
+    parts = [f"{room_id}:{seq}" for room_id, seq in rooms.items()]
+    return ",".join(parts if number is None else [*parts, f"{_WORLD}:{number}"])
 
 
 def parse_cursor(text: str, argument: str = "after") -> Cursor:

@@ -17,6 +17,7 @@ from sshwarma.events.event_types import (
     Speaker,
     TurnsEvent,
     find_row_speaker,
+    format_cursor,
 )
 from sshwarma.tools.approvals import APPROVAL_KEY
 from sshwarma.world import mentions, private_messages, rows
@@ -167,7 +168,7 @@ class HeardRows:
         if calls and speaker.kind == "external":
             calls = not await world.store.read(lambda conn: self._is_called_again(conn, row))
         return RowEvent(
-            id=str(self.cursor),
+            id=format_cursor(self._at, self._number),
             room=room,
             seq=row.seq,
             at=row.created_at,

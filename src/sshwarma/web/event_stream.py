@@ -100,20 +100,28 @@ def encode_event(event: HeardEvent) -> bytes:
 
 
 def _encode_row(event: RowEvent) -> bytes:
-    """Return the event of a row; the parts that are the same for all are cached."""
+    """Return the event of a row, which is cached: most listeners of a room hear the same."""
     reply = event.reply
-    own = {"id": event.id, "to_you": event.to_you, "mention": event.mention}
-    same = _encode_same(
+    answer = reply and (reply.verb, tuple(reply.arguments.items()), reply.room)
+    same = (
         event.room, event.seq, event.at, event.kind, event.speaker, event.text, event.turn,
         event.tool, event.approval,
     )  # fmt: skip
-    answer = (
-        b"null"
-        if reply is None
-        else _encode_reply(reply.verb, tuple(reply.arguments.items()), reply.room)
-    )
-    head = f"id: {event.id}\nevent: row\ndata: {_dump(own)[:-1]},".encode()
-    return b"".join((head, b'"reply":', answer, b",", same, b"\n\n"))
+    return _encode_heard_row(event.id, event.to_you, event.mention, answer, same)
+
+
+@lru_cache(maxsize=64)
+def _encode_heard_row(
+    cursor: str,
+    to_you: bool,
+    mention: bool,
+    reply: tuple[str, tuple[tuple[str, str], ...], str | None] | None,
+    same: tuple[Any, ...],
+) -> bytes:
+    answer = b"null" if reply is None else _encode_reply(*reply)
+    own = _dump({"id": cursor, "to_you": to_you, "mention": mention})
+    head = f"id: {cursor}\nevent: row\ndata: {own[:-1]},".encode()
+    return b"".join((head, b'"reply":', answer, b",", _encode_same(*same), b"\n\n"))
 
 
 def _dump(value: object) -> str:
