@@ -111,3 +111,9 @@ async def test_bare_command_word_is_said_with_a_note(alice: Someone, said: str, 
     assert find_slash_line(said) == line
     note = (await do(alice, said)).note
     assert note == (f"You said that to the room. The verb is {line}" if line else "")
+
+
+async def test_hint_at_a_bare_command_word_is_given_once(alice: Someone, bob: Someone) -> None:
+    for someone in (alice, bob):
+        notes = [(await do(someone, said)).note for said in ("look", "Look", "who", "look")]
+        assert [bool(note) for note in notes] == [True, False, True, False]

@@ -148,9 +148,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     silent_models = answering.unavailable_mentions(message, caller.agent)
     notes += [_explain_no_answer(agent) for agent in silent_models]
     unknown = mentions.describe_unknown_mentions(message, caller.world.agents)
-    slash_line = find_slash_line(message) if caller.door == "ssh" else ""
-    if slash_line:
-        notes.append(f"You said that to the room. The verb is {slash_line}")
+    notes += _hint_at_verb(caller, message)
     return SentMessage(
         here.name,
         row.seq,
@@ -160,6 +158,15 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
         note=" ".join(notes) or unknown,
         next=next_call("{} shows who answers.", "models") if silent_models else None,
     )
+
+
+def _hint_at_verb(caller: Caller, message: str) -> list[str]:
+    """Return a hint at the verb that was typed without its slash, once for each connection."""
+    line = find_slash_line(message) if caller.door == "ssh" else ""
+    here = caller.connection
+    if not line or (here is not None and not here.is_new_hint(line)):
+        return []
+    return [f"You said that to the room. The verb is {line}"]
 
 
 def describe_origin(

@@ -20,7 +20,8 @@ from sshwarma.world.events import PresenceChanged
 class AgentConnection:
     """One live connection of an agent, in one room.
 
-    Times are seconds of `time.monotonic`. `program` is the name that an MCP client gives itself.
+    Times are seconds of `time.monotonic`. `program` is the name that an MCP client gives itself;
+    `hints` were given to who types, and are not repeated.
     """
 
     agent_id: str
@@ -29,6 +30,13 @@ class AgentConnection:
     program: str = ""
     connected_at: float = field(default_factory=time.monotonic)
     last_active: float = field(default_factory=time.monotonic)
+    hints: set[str] = field(default_factory=set)
+
+    def is_new_hint(self, hint: str) -> bool:
+        """Return whether a hint was not given here before, and note that it is."""
+        is_new = hint not in self.hints
+        self.hints.add(hint)
+        return is_new
 
     def mark_active(self) -> None:
         """Record that the agent has just typed or called something."""
