@@ -93,7 +93,7 @@ class Listeners:
 
 
 class _Listener(asyncio.Protocol):
-    """One stream. To read it line by line would take more time than the server needs for it."""
+    """One stream, read as bytes: by lines it takes more time than in the server."""
 
     def __init__(self, heard: Listeners) -> None:
         self._heard = heard

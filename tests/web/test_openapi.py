@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, get_args
 
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from sshwarma.events.event_types import (
+    EVENT_ADAPTER,
+    EndEvent,
+    HeardEvent,
+    PresenceEvent,
+    Reply,
+    RowEvent,
+    Speaker,
+    TurnsEvent,
+)
 from sshwarma.verbs.registry import every_verb
 from sshwarma.web.api_docs import render_docs
 from sshwarma.web.openapi import describe_api
@@ -90,3 +101,31 @@ def test_page_for_people_has_all_that_it_links_to() -> None:
     page.feed(render_docs())
     assert page.links and page.links <= page.places
     assert not re.search(r"<script|<link|src=", render_docs())
+
+
+def test_events_are_as_described() -> None:
+    schemas = describe_api()["components"]["schemas"]
+    whole = schemas["Event"] | {"components": {"schemas": schemas}}
+    validator = Draft202012Validator(whole)
+    heard = [
+        RowEvent(
+            id="r:1,me:1", room="lobby", seq=1, at=1, kind="chat", text="hi", to_you=False,
+            speaker=Speaker("bob", "person"), mention=True, reply=Reply("say", {}, "lobby"),
+        ),
+        EndEvent(None, "No room is left that you may hear.", again=False),
+        PresenceEvent("lobby", ("bob",)),
+        TurnsEvent("lobby", 1, (2,), ()),
+    ]  # fmt: skip
+    for event in heard:
+        validator.validate(json.loads(EVENT_ADAPTER.dump_json(event)))
+    assert list(validator.iter_errors({"type": "row", "room": "lobby"}))
+    assert len(schemas["Event"]["oneOf"]) == len(get_args(HeardEvent))
+
+
+def test_fields_of_results_are_described() -> None:
+    schemas = describe_api()["components"]["schemas"]
+    assert schemas["RowEvent"]["properties"]["room"]["description"] == (
+        "the room; null for a message to you alone."
+    )
+    for name, schema in schemas.items():
+        assert "Attributes:" not in schema.get("description", ""), name

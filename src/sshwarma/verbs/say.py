@@ -161,7 +161,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
 
 
 def _hint_at_verb(caller: Caller, message: str) -> list[str]:
-    """Return a hint at the verb that was typed without its slash, once for each connection."""
+    """Return a hint at a verb that was typed without its slash, once a connection."""
     line = find_slash_line(message) if caller.door == "ssh" else ""
     here = caller.connection
     if not line or (here is not None and not here.is_new_hint(line)):

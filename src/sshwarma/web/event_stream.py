@@ -100,7 +100,7 @@ def encode_event(event: HeardEvent) -> bytes:
 
 
 def _encode_row(event: RowEvent) -> bytes:
-    """Return the event of a row, which is cached: most listeners of a room hear the same."""
+    """Return the event of a row; it is cached, as most listeners hear the same."""
     reply = event.reply
     answer = reply and (reply.verb, tuple(reply.arguments.items()), reply.room)
     same = (

@@ -15,8 +15,9 @@ from pydantic import TypeAdapter
 
 import sshwarma
 from sshwarma.common.limits import IDEMPOTENCY_KEY_SECONDS, MAX_IDEMPOTENCY_KEY_CHARACTERS
-from sshwarma.common.schema_texts import without_texts
+from sshwarma.common.schema_texts import describe_properties, without_texts
 from sshwarma.common.units import HOUR_SECONDS
+from sshwarma.events.event_types import EVENT_ADAPTER
 from sshwarma.verbs.registry import every_verb
 from sshwarma.verbs.verb import Verb
 from sshwarma.web.endpoints import API_PREFIX, ENDPOINTS, EVENT_STREAM_TYPE, Endpoint, get_verb
@@ -36,6 +37,8 @@ _REFUSALS: Final = {
     503: "Not possible now, as when the disk is full or the server stops.",
 }
 """What each status of a refusal means."""
+
+_EVENT: Final = "Event"
 
 _ROOM: Final = {
     "name": "room",
@@ -62,7 +65,7 @@ _BYTES: Final = {"type": "string", "format": "binary"}
 def describe_api() -> dict[str, Any]:
     """Return the description of all requests, their results and their refusals."""
     verbs = [verb for verb in every_verb() if not verb.ssh_only]
-    results, schemas = _describe_results(verbs)
+    results, event, schemas = _describe_results(verbs)
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in ENDPOINTS:
         result = results[get_verb(endpoint.verb).path]
@@ -87,7 +90,7 @@ def describe_api() -> dict[str, Any]:
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "responses": dict(_describe_refusals()),
-            "schemas": schemas | {"Error": _ERROR},
+            "schemas": schemas | {"Error": _ERROR, _EVENT: event},
         },
     }
 
@@ -103,12 +106,21 @@ _ERROR: Final[dict[str, Any]] = {
 }
 
 
-def _describe_results(verbs: list[Verb]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the schema of each verb's result, by path, and those they refer to."""
+def _describe_results(
+    verbs: list[Verb],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Return the schemas of results, by path of the verb, of an event, and of parts."""
     adapters = [(verb.path, "serialization", verb.result_adapter) for verb in verbs]
+    adapters.append((_EVENT, "serialization", EVENT_ADAPTER))
     found, definitions = TypeAdapter.json_schemas(adapters, ref_template=_SCHEMA_REF)  # type: ignore[arg-type]
     results = {path: without_texts(schema, "title") for (path, _), schema in found.items()}
-    return results, without_texts(definitions.get("$defs", {}), "title")
+    named = without_texts(definitions.get("$defs", {}), "title")
+    schemas = {name: describe_properties(schema) for name, schema in named.items()}
+    types = results.pop(_EVENT)["anyOf"]
+    for event in types:
+        schemas[event["$ref"].rpartition("/")[2]]["required"].append("type")
+    event = {"oneOf": types, "discriminator": {"propertyName": "type"}}
+    return results, event, schemas
 
 
 def _describe_refusals() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -169,7 +181,10 @@ def _describe_stream() -> dict[str, Any]:
 
 def _describe_events() -> dict[str, Any]:
     content = {EVENT_STREAM_TYPE: {"schema": {"type": "string"}}}
-    about = "Server-sent events; the data of each is one of the events, and its id a cursor."
+    about = (
+        "Server-sent events. The data of each is the JSON of an `Event`, which is one of the"
+        " schemas; the id of a row is a cursor."
+    )
     return {
         "operationId": "events",
         "tags": ["Talking"],
