@@ -11,8 +11,9 @@ from sshwarma.common.limits import (
     MAX_SCRIPT_STATE_BYTES,
     MAX_WAITING_SCRIPTS_PER_AGENT,
 )
+from sshwarma.verbs.tool_state import ScriptState
 from sshwarma.world.world import World
-from support.people import Someone, arrive, do
+from support.people import Someone, arrive, do, refused
 
 
 async def make(who: Someone, name: str, text: str) -> None:
@@ -142,3 +143,37 @@ async def test_script_reads_time_and_date(alice: Someone, den: str) -> None:
     """,
     )
     assert await run(alice, "clock") == "1970-01-01 true number"
+
+
+async def test_bytes_of_a_store_are_counted_as_bytes(alice: Someone, den: str) -> None:
+    """Of a text SQLite counts characters, of which each may have four bytes."""
+    size = MAX_SCRIPT_STATE_BYTES // 3
+    text = f"for i = 1, 4 do host.state().set('k' .. i, ('\\u{{1F600}}'):rep({size // 4})) end"
+    await make(alice, "wide", text)
+    assert "too many bytes (limit" in await run(alice, "wide")
+    kept = (await do(alice, "/tool state den:wide")).stores[0].values
+    assert list(kept) == ["k1", "k2"]
+
+
+async def test_builder_sees_and_deletes_what_a_script_keeps(
+    alice: Someone, bob: Someone, den: str
+) -> None:
+    await make(
+        alice,
+        "tally",
+        "for _, s in ipairs{'tool', 'room', 'agent'} do host.state(s).add('n') end return 1",
+    )
+    empty = await do(alice, "/tool state tally")
+    assert empty == ScriptState("den:tally", (), 0)
+    for someone in (alice, bob):
+        await run(someone, "tally")
+    shown = await do(alice, "/tool state tally")
+    assert [(one.scope, one.owner, one.values) for one in shown.stores] == [
+        ("tool", "den:tally", {"n": 2}),
+        ("room", "den", {"n": 2}),
+        ("agent", "alice", {"n": 1}),
+    ]
+    assert shown.others == 1
+    assert "build right" in str(await refused(bob, "/tool state tally"))
+    assert (await do(alice, "/tool state tally --clear")).text == "Deleted 4 keys of den:tally."
+    assert await do(alice, "/tool state tally") == empty

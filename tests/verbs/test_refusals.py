@@ -25,6 +25,8 @@ REFUSALS = """
 /trigger edit A!
 /trigger log nothing
 /trigger test nothing
+/tool state nothing
+/tool state sshwarma:look
 /trigger on nothing
 /trigger off nothing
 /trigger remove nothing

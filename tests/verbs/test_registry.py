@@ -369,6 +369,7 @@ FILES_OF_SEVERAL_VERBS = {
     "mem_versions": {"mem"},
     "mem_session_lines": {"mem"},
     "tool_set": {"tool"},
+    "tool_state": {"tool"},
     "toolset_link": {"toolset"},
     "inventory": {"inv"},
     "join": {"go", "leave"},

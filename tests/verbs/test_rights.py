@@ -162,7 +162,7 @@ REFUSED_IN_A_WORLD_OF_OTHERS = (
     "/namespace remove git", "/namespace set global auto_load off", "/stats --all",
     "/tool new dice = return 1", "/tool edit dice", "/tool test dice", "/tool enable dice",
     "/tool disable dice", "/tool describe dice = x", "/tool remove dice",
-    "/tool set dice approval off",
+    "/tool set dice approval off", "/tool state dice",
     "/tool new git:log = return 1", "/tool disable sshwarma:look", "/tool new new:log = return 1",
     "/namespace set git parent code", "/namespace set git auto_load on", "/token new mine",
 )  # fmt: skip

@@ -228,6 +228,18 @@ def test_a_trigger_is_tested_by_its_author_alone(world: Server, bob: Person, den
     assert last_rows(bob, den, 50) == before and runs(bob, den, "pager") == []
 
 
+@covers("tool state")
+def test_what_a_trigger_keeps_is_shown_and_deleted(world: Server, den: str) -> None:
+    owner = world.owner
+    make(owner, den, "tally", "-- @on row:chat\nhost.state().add('lines')")
+    owner.does(f"say --room {den} one")
+    wait_for_runs(owner, den, "tally", 1)
+    shown = owner.does(f"tool state trigger:tally --room {den}")
+    assert "trigger:tally keeps for itself:" in shown and "lines  1" in shown
+    assert "Deleted 1 key" in owner.does(f"tool state trigger:tally --clear --room {den}")
+    assert "keeps nothing" in owner.does(f"tool state trigger:tally --room {den}")
+
+
 @covers("trigger new", "trigger edit", "trigger log")
 def test_a_trigger_is_edited_in_a_terminal(world: Server, den: str) -> None:
     owner = world.owner

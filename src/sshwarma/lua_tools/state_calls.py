@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
@@ -14,7 +14,8 @@ from sshwarma.world.things import Thing
 STATE_CALL: Final = "host state"
 """The name of these calls between a script and the server; no tool can have it."""
 
-_SCOPES: Final = ("tool", "room", "agent")
+StateScope: TypeAlias = Literal["tool", "room", "agent"]
+"""Whose values a script asks for: its own, those of its room, or of who calls it."""
 
 
 async def answer_state_call(caller: Caller, script: Thing, arguments: dict[str, Any]) -> Any:
@@ -52,7 +53,9 @@ def _find_owner(caller: Caller, script: Thing, scope: object) -> str:
         case "agent":
             return caller.agent.id
         case _:
-            raise Invalid(f"host.state: the scope must be one of {', '.join(_SCOPES)}.")
+            raise Invalid(
+                f"host.state: the scope must be one of {', '.join(get_args(StateScope))}."
+            )
 
 
 def _set(script_id: str, owner_id: str, given: dict[str, Any], tx: Change) -> bool:

@@ -79,7 +79,7 @@ async def list_versions(caller: Caller, name: ThingName) -> ThingHistory:
     Args:
         name: the text or tool.
     """
-    thing = await _find_versioned(caller, name)
+    thing = await find_written(caller, name)
     names = caller.world.agents.name_of
 
     def read(conn: Connection) -> list[ValueVersionItem]:
@@ -122,7 +122,7 @@ async def compare_versions(
         name: the text or tool.
         version: number of the earlier version (default: the last before the present one).
     """
-    thing = await _find_versioned(caller, name)
+    thing = await find_written(caller, name)
     number, old = await caller.world.store.read(lambda conn: _read_old(conn, thing, version))
     new = thing.content or ""
     diff = await asyncio.to_thread(compare_contents, old.encode(), new.encode())
@@ -149,8 +149,8 @@ async def revert(
         name: the text or tool.
         version: number of the version (default: the last before the present one).
     """
-    thing = await _find_versioned(caller, name)
-    await _check_may_change(caller, thing)
+    thing = await find_written(caller, name)
+    await check_may_write(caller, thing)
     number, old = await caller.world.store.read(lambda conn: _read_old(conn, thing, version))
     if old == thing.content:
         return Confirmation(f"{thing.label} has the text of version {number} already.")
@@ -180,7 +180,7 @@ async def revert(
     )
 
 
-async def _find_versioned(caller: Caller, name: str) -> Thing:
+async def find_written(caller: Caller, name: str) -> Thing:
     """Return a text or a tool that was written here.
 
     Raises:
@@ -193,7 +193,7 @@ async def _find_versioned(caller: Caller, name: str) -> Thing:
     raise Invalid(f"{thing.label} is {kind}: texts and tools in Lua have versions.")
 
 
-async def _check_may_change(caller: Caller, thing: Thing) -> None:
+async def check_may_write(caller: Caller, thing: Thing) -> None:
     """Raise Forbidden unless the caller may write the thing."""
     if thing.kind == "tool":
         await check_may_decide(caller, thing)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, LargeBinary, cast, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from sshwarma.common.limits import (
@@ -59,6 +59,23 @@ def list_state(conn: Connection, script_id: str, owner_id: str) -> dict[str, Any
     return {key: json.loads(value) for key, value in conn.execute(query)}
 
 
+def count_state(conn: Connection, script_id: str) -> int:
+    """Return the number of keys in all stores of a script."""
+    query = select(func.count()).where(script_state.c.script_id == script_id)
+    return conn.execute(query).scalar_one()
+
+
+def clear_state(tx: Change, script_id: str) -> int:
+    """Delete all that a script keeps, and return the number of keys."""
+    return tx.conn.execute(
+        delete(script_state).where(script_state.c.script_id == script_id)
+    ).rowcount
+
+
+def _count_bytes(column: Column[str]) -> ColumnElement[int]:
+    return func.length(cast(column, LargeBinary))  # of a text, length counts characters
+
+
 def write_state(tx: Change, script_id: str, owner_id: str, key: str, value: Any) -> None:
     """Store a value; None deletes the key.
 
@@ -74,12 +91,12 @@ def write_state(tx: Change, script_id: str, owner_id: str, key: str, value: Any)
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
         raise Invalid("host.state: a number must be finite.") from None
-    size = func.length(script_state.c.key) + func.length(script_state.c.value)
+    size = _count_bytes(script_state.c.key) + _count_bytes(script_state.c.value)
     query = select(func.count(), func.coalesce(func.sum(size), 0)).where(here)
     count, total = tx.conn.execute(query).one()
     if count >= MAX_SCRIPT_STATE_KEYS:
         raise Invalid(f"host.state: {with_limit('too many keys', MAX_SCRIPT_STATE_KEYS)}.")
-    if total + len(key) + len(text.encode()) > MAX_SCRIPT_STATE_BYTES:
+    if total + len(key.encode()) + len(text.encode()) > MAX_SCRIPT_STATE_BYTES:
         raise Invalid(f"host.state: {with_limit('too many bytes', MAX_SCRIPT_STATE_BYTES)}.")
     row = {
         "script_id": script_id,
