@@ -226,3 +226,134 @@ def test_archives_of_others_are_read_with_care() -> None:
         read_folders({"office/things/x": "y"})
     with pytest.raises(Invalid, match="another folder is the room a"):
         read_folders({"x/a/room.toml": "", "y/a/room.toml": ""})
+
+
+def make_header(size: bytes, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """Return the head of a member with any bytes as its size, and a right checksum."""
+    block = bytearray(tarfile.TarInfo("h/things/n").tobuf(tarfile.USTAR_FORMAT))
+    block[124:136] = size.ljust(12, b"\0")
+    block[156:157] = kind
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
+END = bytes(1024)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (make_header(b"\xff" * 10 + b"\xfe\x00") + END, "has no -512 bytes"),
+        (make_header(b"\xff" * 12) + END, "has no -1 bytes"),
+        (make_header(b"77777777777") + END, "bytes"),
+        (make_header(b"4", tarfile.GNUTYPE_SPARSE) + b"text".ljust(512, b"\0") + END, "neither"),
+        (
+            make_header(b"30", tarfile.XHDTYPE) + b"24 GNU.sparse.map=0,a,b\n".ljust(512) + END,
+            "form",
+        ),
+        (make_header(b"13", tarfile.XHDTYPE) + b"11 size=-5\n".ljust(512) + END, "another form"),
+        (make_header(b"4", tarfile.XHDTYPE) + b"4 a\n".ljust(512) + END, "long name"),
+        (archive.pack({"r/room.toml": "", "r/things/a": "x"})[:1536], "its end is missing"),
+        (archive.pack({"r/room.toml": ""})[:700], "its end is missing"),
+        (b"\x1f\x8b" + END, "it is compressed"),
+        (b"", "its end is missing"),
+    ],
+)
+def test_damaged_archives_are_refused_whole(data: bytes, told: str) -> None:
+    """A header that is taken for the end, with prune, would delete what follows it."""
+    with pytest.raises(Invalid, match=told):
+        archive.unpack(data)
+
+
+def test_damage_in_the_middle_is_no_end() -> None:
+    data = bytearray(archive.pack({"r/room.toml": "", "r/things/a": "x", "r/things/b": "y"}))
+    data[512:517] = b"xxxxx"
+    with pytest.raises(Invalid, match="checksum"):
+        archive.unpack(bytes(data))
+
+
+def test_archives_of_other_programs_are_read() -> None:
+    """Long names as GNU and as POSIX write them, and the commit of `git archive`."""
+    long = "r/things/" + "a" * 120
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        out = io.BytesIO()
+        headers = {"comment": "commit"} if form == tarfile.PAX_FORMAT else {}
+        with tarfile.open(fileobj=out, mode="w", format=form, pax_headers=headers) as made:
+            for name, text in (
+                (long, "x"),
+                ("r/things/\u00e9" + "b" * 100, ""),
+                ("r/room.toml", ""),
+            ):
+                info = tarfile.TarInfo(name)
+                info.size = len(text)
+                made.addfile(info, io.BytesIO(text.encode()))
+        files = archive.unpack(out.getvalue())
+        assert list(files) == [long, "r/things/\u00e9" + "b" * 100, "r/room.toml"]
+        assert files[long] == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (".".join("a" * 60_000) + "=1", "a key has too many parts"),
+        ("[" + " . ".join(["'a'"] * 60_000) + "]", "a key has too many parts"),
+        ("states=" + "[" * 5_000, "in each other too often"),
+        ("vibe=" + "9" * 100_000, "a number has too many digits"),
+    ],
+)
+def test_a_room_file_takes_bounded_work(text: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        read_folders({"r/room.toml": text})
+
+
+def test_a_text_with_many_dots_is_no_key() -> None:
+    text = ".".join("1" * 34) + ". And then" + "." * 100
+    (folder,) = read_folders({"r/room.toml": f'\ufeffdescription = "{text}"\n'})
+    assert folder.file.description == text
+
+
+def test_two_files_of_one_text_are_refused() -> None:
+    files = {"r/room.toml": "", "r/things/p+q": "1", "r/things/p:q": "2"}
+    with pytest.raises(Invalid, match="another file is the text p:q"):
+        read_folders(files)
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as made:
+        for _ in range(2):
+            made.addfile(tarfile.TarInfo("r/room.toml"))
+    with pytest.raises(Invalid, match="comes twice"):
+        archive.unpack(out.getvalue())
+
+
+async def test_files_outside_of_rooms_are_named(alice: Someone) -> None:
+    files = {"w/r/room.toml": "", "w/s/Room.toml": "", "w/s/things/a": "x", "w/README.md": ""}
+    assert (await build(alice, files)).unread == ("w/s/Room.toml", "w/s/things/a")
+
+
+async def test_a_build_takes_no_longer_text_than_put(alice: Someone) -> None:
+    size = alice.limits.thing_bytes + 1
+    with pytest.raises(Invalid, match="r: text a: "):
+        await build(alice, {"r/room.toml": "", "r/things/a": "x" * size}, apply=True)
+
+
+async def test_texts_keep_their_line_ends(world: World, alice: Someone, bob: Someone) -> None:
+    await build(
+        alice, {"r/room.toml": 'description = "a\\r\\nb"', "r/things/a": "x\r\ny"}, apply=True
+    )
+    files = await export(alice, "r")
+    assert files["r/things/a"] == "x\r\ny"
+    assert (await build(alice, files)).status == "same"
+
+
+async def test_the_notice_of_a_build_names_what_it_removed(alice: Someone) -> None:
+    files = {"r/room.toml": "", "r/things/a": "x", "r/tools/t.lua": "return 1"}
+    first = await build(alice, files, apply=True)
+    assert [step.diff for step in first.steps if step.kind == "tool"] == [
+        "@@ -0,0 +1 @@\n+return 1\n\\ No newline at end of file"
+    ]
+    await build(alice, {"r/room.toml": ""}, apply=True, prune=True)
+    await do(alice, "/join r")
+    said = [row.text for row in (await do(alice, "/history")).entries]
+    assert any("from a folder: 2 changes; removed a, t" in text for text in said), said
+    await do(alice, "/restore a")
+    assert (await do(alice, "/examine a")).content == "x"

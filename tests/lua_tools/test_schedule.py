@@ -70,6 +70,7 @@ def test_a_time_comes_once_on_days_when_the_clocks_change(
         ("* * * * * Mars/X", "unknown time zone Mars/X"),
         ("* * * * * ../../etc/passwd", "unknown time zone"),
         ("* * * * * /etc/passwd", "unknown time zone"),
+        (",".join("0" * 3_000) + " * * * *", "at most 200 characters .got 6007"),
     ],
 )
 def test_wrong_times_are_refused(text: str, told: str) -> None:

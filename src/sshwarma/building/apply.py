@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from sshwarma.common.limits import (
     MAX_URL_CHARACTERS,
 )
 from sshwarma.common.messages import with_limit
+from sshwarma.common.shorten import join_with_rest
 from sshwarma.lua_tools.creation import store_tool
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.lua_tools.turn_on import turn_on_now
@@ -36,7 +37,11 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError, too_l
 from sshwarma.world.ids import PERMANENT_ROOMS
 from sshwarma.world.names import TRIGGER_PREFIX
 from sshwarma.world.store import Change
+from sshwarma.world.thing_size import check_thing_size
 from sshwarma.world.things import Thing
+
+MAX_NAMED_THINGS: Final = 10
+"""Names of removed things in the notice of a build."""
 
 
 @dataclass(slots=True)
@@ -46,12 +51,14 @@ class _Work:
     Attributes:
         is_open: whether the caller may see what a thing contains.
         rooms: ids by name, also of new rooms.
+        left: how many things a room may still get, by its id, once they were counted.
     """
 
     tx: Change
     caller: Caller
     is_open: Callable[[Thing], bool]
     rooms: dict[str, str]
+    left: dict[str, int] = field(default_factory=dict)
 
     def room_id(self, step: RoomStep) -> str:
         """Return the id of the room of a step."""
@@ -90,9 +97,12 @@ def apply_plan(tx: Change, caller: Caller, plan: Plan, is_open: Callable[[Thing]
             error.message = f"{step.room}: {what}: {error.message}"
             raise
     for name in dict.fromkeys(step.room for step in plan.steps):
-        count = sum(step.room == name for step in plan.steps)
-        text = f"built the room from a folder: {count} changes"
-        caller.with_room(work.rooms[name]).append_notice(tx, text)
+        steps = [step for step in plan.steps if step.room == name]
+        changes = "1 change" if len(steps) == 1 else f"{len(steps)} changes"
+        removed = [step.name for step in steps if step.is_removed_thing]
+        more = f"; removed {join_with_rest(removed, MAX_NAMED_THINGS)}" if removed else ""
+        notice = f"built the room from a folder: {changes}{more}"
+        caller.with_room(work.rooms[name]).append_notice(tx, notice)
 
 
 def _make_room(work: _Work, step: RoomStep) -> None:
@@ -145,7 +155,9 @@ def _set_models(work: _Work, step: RoomStep) -> None:
 def _set_text(work: _Work, step: RoomStep) -> None:
     if step.action == "remove":
         things.delete_thing(work.tx, work.child(step, "data"))
-    elif step.action == "change":
+        return
+    check_thing_size(work.caller.limits, step.new)
+    if step.action == "change":
         text_history.change_text(
             work.tx, work.child(step, "data"), step.new, by=work.caller.agent.id
         )
@@ -174,8 +186,10 @@ def _create(
     Raises:
         Conflict: if the room has as many as it can.
     """
-    room_id = work.room_id(step)
-    things.check_bag_capacity(work.tx.conn, room_id, work.caller.limits.bag_things)
+    room_id, limit = work.room_id(step), work.caller.limits.bag_things
+    if not work.left.get(room_id):  # to count for each of many takes longer than to make it
+        work.left[room_id] = things.check_bag_capacity(work.tx.conn, room_id, limit)
+    work.left[room_id] -= 1
     things.create_thing(
         work.tx, room_id, kind, names.check_thing_name(step.name), content=content, uri=uri,
         created_by=work.caller.agent.id,
@@ -187,6 +201,7 @@ def _set_tool(work: _Work, step: RoomStep) -> None:
     if step.action == "remove":
         things.delete_thing(work.tx, work.child(step, "tool"))
         return
+    check_thing_size(work.caller.limits, step.new)
     store_tool(
         work.tx, bag=room, name=step.name, source=step.new,
         declaration=parse_declaration(step.new), by=work.caller.agent.id,

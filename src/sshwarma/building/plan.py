@@ -51,6 +51,11 @@ class RoomStep:
     old: str = ""
     new: str = ""
 
+    @property
+    def is_removed_thing(self) -> bool:
+        """Whether a text or a tool is removed, which can be restored."""
+        return self.action == "remove" and self.kind in ("text", "tool")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -99,11 +104,10 @@ def make_plan(
 
 def _sort(steps: list[RoomStep]) -> Iterator[RoomStep]:
     """Yield new rooms first, to which exits lead, and exits and triggers last."""
-    first = [step for step in steps if step.kind == "room"]
-    last = [step for step in steps if step.kind in ("exit", "trigger")]
-    yield from first
-    yield from (step for step in steps if step not in first and step not in last)
-    yield from last
+    last = ("exit", "trigger")
+    yield from (step for step in steps if step.kind == "room")
+    yield from (step for step in steps if step.kind not in ("room", *last))
+    yield from (step for step in steps if step.kind in last)
 
 
 def _compare(present: RoomFolder, wanted: RoomFolder, *, prune: bool) -> Iterator[RoomStep]:

@@ -43,7 +43,7 @@ def read_room_folder(
         disabled=sorted(name for name, one in decided.items() if one.enabled is False),
         approval=sorted(name for name, one in decided.items() if one.requires_confirmation),
         triggers=sorted(
-            one.name for one in triggers.list_triggers(conn, room_id) if one.off_reason is None
+            one.name for one in triggers.list_triggers(conn, room_id) if not one.why_off
         ),
         exits={
             way.direction: way.to_name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,16 @@ TOOL_SUFFIX: Final = ".lua"
 _COLON: Final = "+"
 """Stands for : in the name of a file: not every system has that, and no name here has +."""
 
+_BYTE_ORDER_MARK: Final = "\ufeff"
+"""Some editors begin a file with it."""
+
+_KEY: Final = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY: Final = re.compile(rf"(?<![\w-])(?:{_KEY}[ \t]*+\.[ \t]*+){{50}}")
+"""A key of more parts than any name has: the memory for it grows with their square."""
+
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+_Words = Annotated[list[_Word], Field(max_length=1_000)] | None
 
 
 class RoomFile(BaseModel):
@@ -46,13 +56,13 @@ class RoomFile(BaseModel):
     description: str | None = None
     vibe: str | None = None
     access: Literal["open", "invite", "private"] | None = None
-    states: list[_Word] | None = None
-    models: list[_Word] | None = None
-    equip: list[_Word] | None = None
-    off: list[_Word] | None = None
-    disabled: list[_Word] | None = None
-    approval: list[_Word] | None = None
-    triggers: list[_Word] | None = None
+    states: _Words = None
+    models: _Words = None
+    equip: _Words = None
+    off: _Words = None
+    disabled: _Words = None
+    approval: _Words = None
+    triggers: _Words = None
     exits: Annotated[dict[_Word, _Word], Field(max_length=200)] | None = None
     links: Annotated[dict[_Word, _Word], Field(max_length=1_000)] | None = None
 
@@ -72,7 +82,7 @@ def write_folder(folder: RoomFolder) -> dict[str, str]:
     values = folder.file.model_dump(exclude_none=True)
     ordered = {key: values[key] for key in RoomFile.model_fields if key in values}
     return {
-        ROOM_FILE: tomli_w.dumps(ordered, multiline_strings=True),
+        ROOM_FILE: tomli_w.dumps(ordered, multiline_strings=not _has_returns(ordered)),
         **{
             f"{TEXTS_FOLDER}/{name.replace(':', _COLON)}": text
             for name, text in sorted(folder.texts.items())
@@ -84,6 +94,11 @@ def write_folder(folder: RoomFolder) -> dict[str, str]:
     }
 
 
+def _has_returns(values: Mapping[str, Any]) -> bool:
+    """Return whether a text has a carriage return, which long strings lose."""
+    return any("\r" in text for text in values.values() if isinstance(text, str))
+
+
 def read_folders(files: Mapping[str, str]) -> list[RoomFolder]:
     """Return the rooms that files describe, by name: each has a room.toml.
 
@@ -93,9 +108,7 @@ def read_folders(files: Mapping[str, str]) -> list[RoomFolder]:
     Raises:
         Invalid: naming the file that is wrong.
     """
-    roots = sorted(
-        path.removesuffix(f"/{ROOM_FILE}") for path in files if path.endswith(f"/{ROOM_FILE}")
-    )
+    roots = _find_roots(files)
     if not roots:
         raise Invalid(
             f"There is no {ROOM_FILE}.", hint="The folder of each room has one: NAME/room.toml."
@@ -114,6 +127,20 @@ def read_folders(files: Mapping[str, str]) -> list[RoomFolder]:
     return [found[name] for name in sorted(found)]
 
 
+def list_unread(files: Iterable[str]) -> list[str]:
+    """Return the paths of files in no folder of a room, but for README and .git."""
+    paths = sorted(files)
+    roots = tuple(f"{root}/" for root in _find_roots(paths))
+    others = (path for path in paths if not path.startswith(roots))
+    return [path for path in others if not _is_beside(path.rpartition("/")[2])]
+
+
+def _find_roots(files: Iterable[str]) -> list[str]:
+    return sorted(
+        path.removesuffix(f"/{ROOM_FILE}") for path in files if path.endswith(f"/{ROOM_FILE}")
+    )
+
+
 def _read_folder(root: str, name: str, files: Mapping[str, str]) -> RoomFolder:
     texts: dict[str, str] = {}
     tools: dict[str, str] = {}
@@ -122,7 +149,10 @@ def _read_folder(root: str, name: str, files: Mapping[str, str]) -> RoomFolder:
         if path == ROOM_FILE or _is_beside(path):
             continue
         if folder == TEXTS_FOLDER:
-            texts[_check(root, path, names.check_thing_name, file.replace(_COLON, ":"))] = text
+            thing = _check(root, path, names.check_thing_name, file.replace(_COLON, ":"))
+            if thing in texts:
+                raise Invalid(f"{root}/{path}: another file is the text {thing}, too.")
+            texts[thing] = text
         elif folder == TOOLS_FOLDER and file.endswith(TOOL_SUFFIX):
             plain = file.removesuffix(TOOL_SUFFIX)
             tools[_check(root, path, _check_tool_file, plain)] = text
@@ -153,14 +183,20 @@ def _check(root: str, path: str, check: Any, name: str) -> str:
 
 def _parse_room_file(root: str, text: str) -> RoomFile:
     try:
-        return RoomFile.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise Invalid(f"{root}/{ROOM_FILE}: {error}.") from error
+        if _LONG_KEY.search(text):
+            raise Invalid(f"{root}/{ROOM_FILE}: a key has too many parts.")
+        return RoomFile.model_validate(tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK)))
+    except RecursionError as error:
+        raise Invalid(f"{root}/{ROOM_FILE}: values are in each other too often.") from error
     except ValidationError as error:
         detail = error.errors()[0]
         field = ".".join(map(str, detail["loc"]))
         problem = describe_validation_error(detail, in_file=True)
         raise Invalid(f"{root}/{ROOM_FILE}: {field}: {problem}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{root}/{ROOM_FILE}: {error}.") from error
+    except ValueError as error:
+        raise Invalid(f"{root}/{ROOM_FILE}: a number has too many digits.") from error
 
 
 def join_files(folders: Iterable[RoomFolder]) -> dict[str, str]:

@@ -47,7 +47,6 @@ def build(
     if is_check and is_applied:
         raise Invalid("--check and --apply exclude each other.")
     data = archive.pack(_read_files(folder.resolve()))
-    archive.check_size(len(data))
     result = invocation.ask_server(
         "build_rooms",
         is_change=is_applied,
@@ -67,9 +66,8 @@ def _read_files(folder: Path) -> dict[str, str]:
     Raises:
         Invalid: if one is a link, no file, or no UTF-8, or there are too many.
     """
-    from sshwarma.common.limits import MAX_BUILD_FILES
-    from sshwarma.common.messages import with_limit
-    from sshwarma.world.errors import Invalid, TooLarge
+    from sshwarma.building import archive
+    from sshwarma.world.errors import Invalid
 
     files: dict[str, Any] = {}
     for root, folders, names in os.walk(folder):
@@ -79,10 +77,9 @@ def _read_files(folder: Path) -> dict[str, str]:
             shown = str(Path(folder.name, path.relative_to(folder)))
             if path.is_symlink() or not path.is_file():
                 raise Invalid(f"{shown}: neither a file nor a folder.")
-            if len(files) >= MAX_BUILD_FILES:
-                raise TooLarge(f"{with_limit('Too many files', MAX_BUILD_FILES)}.")
+            archive.check_count(len(files) + 1)
             try:
-                files[shown] = path.read_text(encoding="utf-8")
+                files[shown] = path.read_bytes().decode()
             except UnicodeDecodeError as error:
                 raise Invalid(f"{shown}: byte {error.start} is not UTF-8.") from error
     return files

@@ -11,9 +11,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from sshwarma.common.shorten import shorten_name
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, too_long_error
 
 _FIELDS: Final = 5
+
+MAX_SCHEDULE_CHARACTERS: Final = 200
+"""Characters of a time: it is shown in lists, and to the room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,15 @@ class Schedule:
 
     def next_after(self, at: int) -> int | None:
         """Return the first time after another, in ms since 1970; None if none comes."""
-        return _to_ms(CronSim(self.fields, self._to_local(at)))
+        return _to_ms(CronSim(self.fields, self.to_local(at)))
 
     def last_until(self, at: int) -> int | None:
         """Return the last time that is not after a time; None if there was none."""
-        after = self._to_local(at).replace(microsecond=0) + timedelta(seconds=1)
+        after = self.to_local(at).replace(microsecond=0) + timedelta(seconds=1)
         return _to_ms(CronSim(self.fields, after, reverse=True))
 
-    def _to_local(self, at: int) -> datetime:
+    def to_local(self, at: int) -> datetime:
+        """Return a time, in ms since 1970, in the zone; in UTC without one."""
         return datetime.fromtimestamp(at / 1000, self.zone or UTC)
 
 
@@ -54,6 +58,8 @@ def parse_schedule(text: str) -> Schedule:
     Raises:
         Invalid: naming the field that is wrong.
     """
+    if len(text) > MAX_SCHEDULE_CHARACTERS:
+        raise too_long_error("a time", len(text), MAX_SCHEDULE_CHARACTERS)
     words = text.split()
     fields, zones = words[:_FIELDS], words[_FIELDS:]
     if len(fields) < _FIELDS or len(zones) > 1:

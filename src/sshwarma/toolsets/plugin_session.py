@@ -18,9 +18,10 @@ from sshwarma.toolsets.plugin_records import SESSION_KEY
 from sshwarma.toolsets.worker_process import WorkerAnswer
 from sshwarma.world import memory, things
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, Unavailable, WorldError, too_long_error
+from sshwarma.world.errors import Conflict, Invalid, Unavailable, WorldError
 from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.store import Change
+from sshwarma.world.thing_size import check_thing_size
 from sshwarma.world.things import Thing
 from sshwarma.world.tool_names import PLUGIN_NAME_KEY
 from sshwarma.world.world import World
@@ -150,9 +151,7 @@ async def _store_changes(
         memory.check_key(key)
         if "\0" in value:
             raise Invalid(f"The value of {shorten_name(key)} has a NUL character.")
-        size = len(value.encode())
-        if size > caller.limits.thing_bytes:
-            raise too_long_error(f"the value of {key}", size, caller.limits.thing_bytes, "bytes")
+        check_thing_size(caller.limits, value, f"the value of {key}")
     volume = sum(len(value.encode()) for value in changes.values.values())
     caller.charge_text_volume(volume)
     room_id, author_id = caller.room_id, caller.agent.id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from sshwarma.common.limits import MAX_TRIGGER_LATE_SECONDS
@@ -21,6 +20,9 @@ MAX_ROWS_AT_ONCE: Final = 50
 
 MAX_SLEEP_SECONDS: Final = 60.0
 """Seconds after which a trigger with times looks again: somebody may have set the clock."""
+
+CLOCK_STEP_MS: Final = 60_000
+"""Milliseconds by which a clock is back that was set, and not only adjusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,17 @@ class Occurrences:
     def _find_times(self) -> list[Occurrence]:
         """Return the last time of each schedule, if it is new and not long over."""
         now = now_ms()
+        if now < self._last_time - CLOCK_STEP_MS:
+            # The clock was set back. It waits for none of the times that it has passed already:
+            # the runs that are kept tell which of them it ran at.
+            self._last_time = now
         found: list[Occurrence] = []
         for schedule in self._declaration.schedules:
             at = schedule.last_until(now)
             if at is None or at <= self._last_time or at < now - MAX_TRIGGER_LATE_SECONDS * 1000:
                 continue
-            cause, local = (
-                f"at {schedule.text}",
-                datetime.fromtimestamp(at / 1000, schedule.zone or UTC),
-            )
-            data = {"type": "time", "at": at, "time": local.isoformat(), "on": [cause]}
+            cause, local = f"at {schedule.text}", schedule.to_local(at).isoformat()
+            data = {"type": "time", "at": at, "time": local, "on": [cause]}
             found.append(Occurrence(f"{cause} {at}", cause, data, Position(last_time=at)))
         self._last_time = max(self._last_time, now)
         return sorted(found, key=lambda one: one.position.last_time or 0)

@@ -33,6 +33,7 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound, too_long_error, u
 from sshwarma.world.ids import HOME_ID
 from sshwarma.world.reader import next_call
 from sshwarma.world.store import Change
+from sshwarma.world.thing_size import check_thing_size
 from sshwarma.world.things import Thing
 
 BagName: TypeAlias = Annotated[str, Arg(choices=("room", "me"))]
@@ -94,9 +95,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
         name: name of the thing: letters and digits, after the first also . _ : or -.
         text: the new content.
     """
-    size = len(text.encode())
-    if size > caller.limits.thing_bytes:
-        raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
+    size = check_thing_size(caller.limits, text)
     bag_id, bag_name, plain = await _find_bag_of_name(caller, name)
     caller.charge_text_volume(size)
 

@@ -14,7 +14,7 @@ from sshwarma.building import archive
 from sshwarma.building.apply import apply_plan
 from sshwarma.building.plan import Plan, RoomStep, make_plan
 from sshwarma.building.read_room import read_room_folder
-from sshwarma.building.room_folder import join_files, read_folders
+from sshwarma.building.room_folder import join_files, list_unread, read_folders
 from sshwarma.common.limits import MAX_SHOWN_BUILD_STEPS
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.lua_tools.trigger_declaration import parse_trigger
@@ -124,8 +124,9 @@ async def build_rooms(caller: Caller, data: bytes, *, is_applied: bool, prune: b
     Raises:
         WorldError: with the reason, naming the file or step; then nothing is changed.
     """
-    folders = await asyncio.to_thread(lambda: read_folders(archive.unpack(data)))
-
+    files = await asyncio.to_thread(archive.unpack, data)
+    folders = await asyncio.to_thread(read_folders, files)
+    unread = tuple(list_unread(files))
     known_ids = await _list_known_ids(caller)
 
     def plan_from(conn: Connection) -> Plan:
@@ -154,7 +155,7 @@ async def build_rooms(caller: Caller, data: bytes, *, is_applied: bool, prune: b
             raise
         await _evict_strangers(caller, plan)
         status = "applied"
-    return BuildResult(status, names_of_rooms, len(plan.steps), shown, plan.kept)
+    return BuildResult(status, names_of_rooms, len(plan.steps), shown, plan.kept, unread)
 
 
 async def _list_known_ids(caller: Caller) -> frozenset[str]:
@@ -169,8 +170,8 @@ def _show_steps(steps: Sequence[RoomStep]) -> tuple[BuildStep, ...]:
 
 
 def _compare(step: RoomStep) -> str:
-    """Return the difference of a text that changes; "" for other steps."""
-    if step.action != "change" or step.kind == "trigger":
+    """Return the difference of a text that is new or changes; "" for other steps."""
+    if step.action == "remove" or step.kind == "trigger":
         return ""
     end = "" if step.kind in ("text", "tool") else "\n"  # a line of room.toml
     old, new = (text + end if text else "" for text in (step.old, step.new))

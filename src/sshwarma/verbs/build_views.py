@@ -10,7 +10,8 @@ from sshwarma.common.limits import MAX_BUILD_DIFF_LINES, MAX_SHOWN_BUILD_STEPS
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.terminal.highlight import draw_code_lines
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.verbs.views import format_count, view
+from sshwarma.verbs.views import draw_hint, format_count, view_for_reader
+from sshwarma.world.reader import Reader
 
 _MARKS: dict[StepAction, tuple[str, str]] = {
     "add": ("ok", "+"),
@@ -29,7 +30,7 @@ class BuildStep:
     """One change of a build.
 
     Attributes:
-        diff: the difference, of a text or tool that changes; "" for others.
+        diff: the difference, of a text or tool that is new or changes; "" for others.
     """
 
     room: str
@@ -47,6 +48,7 @@ class BuildResult:
         status: `same` if there is nothing to change, `planned` or `applied`.
         count: number of all changes; `steps` are the first ones.
         kept: texts and tools that stay, although the folder lacks them.
+        unread: paths of files that are in no folder with a room.toml.
     """
 
     status: BuildStatus
@@ -54,10 +56,11 @@ class BuildResult:
     count: int
     steps: tuple[BuildStep, ...]
     kept: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
 
-@view(BuildResult)
-def draw_build_result(result: BuildResult) -> Block:
+@view_for_reader(BuildResult)
+def draw_build_result(result: BuildResult, reader: Reader) -> Block:
     """Draw what a build changes, by room."""
     lines: list[Line] = []
     room, diff_lines = "", 0
@@ -76,7 +79,16 @@ def draw_build_result(result: BuildResult) -> Block:
     if result.kept:
         kept = join_with_rest(result.kept, MAX_NAMED_KEPT)
         lines.append(line(("dim", f"Not in the folder, and kept: {kept}."), hang=2))
+    if result.unread:
+        unread = join_with_rest(result.unread, MAX_NAMED_KEPT)
+        words = f"Not read, as no folder with a room.toml has it: {unread}."
+        lines.append(line(("warn", words), hang=2))
     lines.append(line(_describe(result)))
+    removed = [step for step in result.steps if step.action == "remove"]
+    for step in removed[: result.status == "applied"]:
+        if step.kind in ("text", "tool"):
+            again = "In {room}, {{}} brings it back."
+            lines += draw_hint(reader, again.format(room=step.room), "restore", name=step.name)
     return block(*lines)
 
 

@@ -22,13 +22,13 @@ from sshwarma.world.errors import (
     Invalid,
     NotFound,
     WorldError,
-    too_long_error,
 )
 from sshwarma.world.memory import WriteOutcome
 from sshwarma.world.projects import ProjectPath
 from sshwarma.world.reader import NextCall, next_call
 from sshwarma.world.store import Change
 from sshwarma.world.stubs import read_stub
+from sshwarma.world.thing_size import check_thing_size
 
 T = TypeVar("T")
 
@@ -372,9 +372,7 @@ def check_size(caller: Caller, value: str) -> None:
     """Raise Invalid if a value is longer than a thing may be, or is no text."""
     if "\0" in value:
         raise Invalid("value: has a NUL character, which a text cannot have.")
-    size = len(value.encode())
-    if size > caller.limits.thing_bytes:
-        raise too_long_error("value", size, caller.limits.thing_bytes, "bytes")
+    check_thing_size(caller.limits, value, "value")
 
 
 def require_one(caller: Caller, key: str, value: str | None, other: str | None) -> None:

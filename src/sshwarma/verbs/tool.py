@@ -39,6 +39,7 @@ from sshwarma.world.glob_patterns import compile_glob
 from sshwarma.world.loadout import LoadoutItem
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
+from sshwarma.world.thing_size import check_thing_size
 from sshwarma.world.things import Thing
 
 TOOL_RIGHTS: Final = (TOOL_RIGHT, MAKER_RIGHT)
@@ -161,9 +162,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
                 TextByReader(f"From a shell: ssh HOST tool new {name} < script.lua"),
             ),
         )
-    size = len(text.encode())
-    if size > caller.limits.thing_bytes:
-        raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
+    size = check_thing_size(caller.limits, text)
     caller.charge_text_volume(size)
     declaration = parse_declaration(text)
     await services_of(caller).lua_tools.check_syntax(plain, text)

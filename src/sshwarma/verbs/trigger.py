@@ -6,7 +6,7 @@ import json
 import time
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from sqlalchemy import Connection
 
@@ -25,14 +25,13 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world import text_history, things, triggers
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, too_long_error
+from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import TRIGGER_PREFIX, check_name
 from sshwarma.world.reader import TextByReader, next_call
 from sshwarma.world.store import Change
+from sshwarma.world.thing_size import check_thing_size
 from sshwarma.world.triggers import Trigger
-
-_TEST_EVENT: Final = {"type": "test", "text": "This is a test.", "on": ["test"]}
 
 
 async def complete_triggers(request: CompletionRequest) -> list[Option]:
@@ -69,18 +68,19 @@ async def list_triggers(caller: Caller) -> TriggerList:
 
 
 def _make_item(caller: Caller, one: Trigger, conn: Connection) -> TriggerItem:
+    why_off = one.why_off
     try:
         declaration = parse_trigger(one.script or "")
     except Invalid as error:
         declaration = TriggerDeclaration("")
-        one = replace(one, off_reason=one.off_reason or error.message)
+        why_off = why_off or error.message
     return TriggerItem(
         one.name,
         declaration.conditions,
         caller.world.agents.name_of(one.agent_id) if one.agent_id else "",
         declaration.summary,
-        one.off_reason is None,
-        one.off_reason or "",
+        not why_off,
+        why_off,
         next(iter(triggers.read_runs(conn, one.id, 1)), None),
     )
 
@@ -110,9 +110,7 @@ async def write_trigger(caller: Caller, name: TriggerName, text: TextAfterEquals
         raise empty_error(
             "text", hint=TextByReader(f"From a shell: ssh HOST trigger new {plain} < script.lua")
         )
-    size = len(text.encode())
-    if size > caller.limits.thing_bytes:
-        raise too_long_error("text", size, caller.limits.thing_bytes, "bytes")
+    size = check_thing_size(caller.limits, text)
     caller.charge_text_volume(size)
     declaration = await _check_script(caller, plain, text)
 
@@ -206,11 +204,11 @@ async def try_trigger(
 
     Args:
         name: the trigger.
-        event: values of the event, as a JSON object.
+        event: values of the event, as a JSON object. Those of a test are there without it.
     """
     found = await _find(caller, name)
-    await _check_script(caller, found.name, found.script or "")
-    values = {**_TEST_EVENT, "at": now_ms(), "room": (await caller.room()).name}
+    declaration = await _check_script(caller, found.name, found.script or "")
+    values = _make_test_event(declaration) | {"room": (await caller.room()).name}
     values |= _read_event(event)
     script_name = f"{TRIGGER_PREFIX}{found.name}"
     trial = replace(caller.inside_trial(script_name), command=script_name)
@@ -226,6 +224,18 @@ async def try_trigger(
         printed=result.printed_lines,
         seconds=time.monotonic() - began,
     )
+
+
+def _make_test_event(declaration: TriggerDeclaration) -> dict[str, Any]:
+    """Return an event as the first condition of a trigger has it, but for its type."""
+    now = now_ms()
+    made = {"type": "test", "at": now, "text": "This is a test."}
+    made |= {"on": list(declaration.conditions[:1])}
+    for schedule in declaration.schedules[:1]:
+        made["time"] = schedule.to_local(now).isoformat(timespec="seconds")
+    for state in declaration.states[:1]:
+        made |= {"state": state.name, "is_set": state.is_set}
+    return made
 
 
 def _read_event(text: str | None) -> dict[str, Any]:

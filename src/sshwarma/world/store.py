@@ -37,7 +37,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.refusals import count_refusal
 from sshwarma.world.errors import Unavailable
-from sshwarma.world.events import Event
+from sshwarma.world.events import Event, WorldChanged
 from sshwarma.world.ids import now_ms
 from sshwarma.world.sqlite_engine import create_sqlite_engine
 from sshwarma.world.store_errors import (
@@ -81,7 +81,9 @@ class Change:
 
     def publish_on_commit(self, happened: Event) -> None:
         """Publish an event after this unit is committed, if it is."""
-        self.events.append(happened)
+        # Units that make many things say of each that the world has changed: once is enough.
+        if not (isinstance(happened, WorldChanged) and self.events[-1:] == [happened]):
+            self.events.append(happened)
 
     def next_seq(self, room_id: str, read_last: Callable[[Connection, str], int]) -> int:
         """Return the room's next row number.

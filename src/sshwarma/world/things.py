@@ -165,15 +165,17 @@ def _children_query(kinds: tuple[str, ...], *, has_limit: bool, has_texts: bool)
     return query.limit(bindparam("at_most", type_=Integer)) if has_limit else query
 
 
-def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> None:
-    """Raise unless a bag may get another thing.
+def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> int:
+    """Return how many more things a bag may get, at least 1.
 
     Raises:
         Conflict: if it has `limit` things.
     """
     query = select(func.count()).where(things.c.parent_id == bag_id, things.c.deleted_at.is_(None))
-    if conn.execute(query).scalar_one() >= limit:
+    left: int = limit - conn.execute(query).scalar_one()
+    if left <= 0:
         raise Conflict(f"A bag can have at most {limit} things.")
+    return left
 
 
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
@@ -245,7 +247,7 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
         updated_at=tx.now,
     )
     try:
-        tx.conn.execute(insert(things).values(_make_values(thing)))
+        tx.conn.execute(insert(things), _make_values(thing))
     except IntegrityError as error:
         raise _name_conflict(tx.conn, thing) from error
     if structural:

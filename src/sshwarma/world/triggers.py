@@ -73,6 +73,11 @@ class Trigger:
         """Whether the script, or its name, is another than the one that was turned on."""
         return self.script is None or hash_script(self.name, self.script) != self.digest
 
+    @property
+    def why_off(self) -> str:
+        """Why it does not run; "" while it does. The next event stores a change."""
+        return self.off_reason or ("its script was changed" if self.is_changed else "")
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
