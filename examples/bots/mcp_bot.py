@@ -2,7 +2,7 @@
 
 WORLD=http://127.0.0.1:2280 TOKEN=swt_... python mcp_bot.py ROOM[,ROOM...] [CURSOR_FILE]
 
-It needs the package mcp. A token comes from: ssh HOST token new bot --label mcp --scope act
+It needs the package mcp. A token comes from: ssh bot@HOST token new mcp --scope act
 """
 
 import asyncio

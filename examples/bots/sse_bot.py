@@ -2,7 +2,7 @@
 
 WORLD=http://127.0.0.1:2280 TOKEN=swt_... python sse_bot.py ROOM[,ROOM...] [CURSOR_FILE]
 
-A token comes from: ssh HOST token new bot --label web --scope act
+A token comes from: ssh bot@HOST token new web --scope act
 """
 
 import json

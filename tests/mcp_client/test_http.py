@@ -35,6 +35,7 @@ MODERN = str(PROGRAMS / "modern.py")
         "198.18.0.1", "192.0.0.8", "240.0.0.1", "255.255.255.255", "::1", "fc00::1", "fd12::1",
         "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::127.0.0.1", "2002:7f00:1::", "2002:a00:1::1",
         "64:ff9b::7f00:1", "64:ff9b:1::a00:1", "2001:db8::1", "::ffff:0:127.0.0.1", "2001::7f00:1",
+        "192.88.99.1", "fec0::1", "3fff::1", "5f00::1",
     ],
 )  # fmt: skip
 def test_private_addresses_are_refused_in_every_notation(address: str) -> None:

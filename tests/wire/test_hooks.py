@@ -226,7 +226,7 @@ def test_posts_are_said_in_the_room(world: Server, bob: Person, den: str) -> Non
     )
     built = {"app": {"name": "web", "tags": ["v1"]}, "ok": True}
     assert post(noted["url"], json.dumps(built).encode()).status == 200
-    assert last_rows(bob, den) == [("journal.milestone", owner.name, "deploys: web v1: true")]
+    assert last_rows(bob, den) == [("journal.milestone", f"deploys@{owner.name}", "web v1: true")]
     log = bob.json(f"hook log ci --room {den}")["deliveries"]
     assert [one["status"] for one in log] == [200] * 5
 

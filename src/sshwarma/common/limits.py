@@ -1782,14 +1782,19 @@ MAX_HOOKS_PER_AGENT: Final = 100
 MAX_HOOK_TEMPLATE_CHARACTERS: Final = 4_000
 """Characters of the template of a hook: it is read at each post."""
 
+MAX_HOOK_PLACEHOLDERS: Final = 100
+"""Values that the template of a hook has: each may be as long as what is posted."""
+
 MAX_KEPT_DELIVERIES: Final = 100
 """Attempts of a hook that its log has: older ones say nothing of how it is now."""
 
 MAX_HOOK_BODY_BYTES: Final = 256 * KIB
-"""Bytes that one post to a hook may have: it is held in memory; services send up to 100 KiB."""
+"""Bytes that one post to a hook may have, and characters of the values in one that a hook makes:
+both are held in memory; services send up to 100 KiB."""
 
 MAX_HOOK_POSTS_PER_WINDOW: Final = 200
-"""Posts to one hook in RATE_WINDOW_SECONDS: each becomes a line that all in the room read."""
+"""Posts to the hooks of one agent in RATE_WINDOW_SECONDS: each becomes a line that all in a room
+read."""
 
 HOOK_TIMEOUT_SECONDS: Final = 15.0
 """Seconds that the server of a hook has to answer. Events after it wait meanwhile."""

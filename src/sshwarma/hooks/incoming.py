@@ -14,6 +14,9 @@ from sshwarma.world.errors import Invalid, TooLarge
 
 FORM_TYPE: Final = "application/x-www-form-urlencoded"
 
+MAX_INDENTED_CHARACTERS: Final = 2_000
+"""Maximum length of JSON that is said with indentation: people hardly read a longer one."""
+
 _TEXT_NAMES: Final = ("text", "content", "message")
 """Names under which services of chat have the text of a post."""
 
@@ -51,6 +54,7 @@ def make_text(source: IncomingSource, document: Any) -> str:
 
     Raises:
         Invalid: if it is empty.
+        TooLarge: if it is longer than any line may be.
     """
     text = fill_text(source.template, document) if source.template else _find_text(document)
     if not text.strip():
@@ -65,5 +69,7 @@ def _find_text(document: Any) -> str:
         for name in _TEXT_NAMES:
             if isinstance(document.get(name), str):
                 return str(document[name])
-    written = json.dumps(document, ensure_ascii=False, indent=2)
+    written = json.dumps(document, ensure_ascii=False)
+    if len(written) <= MAX_INDENTED_CHARACTERS:  # indentation grows with the square of the depth
+        written = json.dumps(document, ensure_ascii=False, indent=2)
     return f"```json\n{written}\n```"

@@ -31,6 +31,7 @@ from sshwarma.hooks.sender import HookSender, Outcome
 from sshwarma.hooks.signing import make_headers
 from sshwarma.hooks.templates import fill_body
 from sshwarma.world import rows
+from sshwarma.world.errors import Forbidden, TooLarge
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
@@ -88,7 +89,15 @@ class Hooks:
         self._running[hook_id] = self._tasks.keep_running(run, name=f"hook {hook_id}")
 
     async def post_test(self, hook: Hook) -> Outcome:
-        """Post an event that has not happened, and return how it went."""
+        """Post an event that has not happened, and return how it went.
+
+        Raises:
+            Forbidden: if who made the hook may not hear the room now.
+            TooLarge: if the body has too much.
+        """
+        if not await _HookReader(self._world, hook).rows.may_hear():
+            name = self._world.agents.name_of(hook.agent_id)
+            raise Forbidden(f"{name}, who made {hook.name}, may not hear this room.")
         room = await self._world.room(hook.room_id)
         speaker = {"name": self._world.agents.name_of(hook.agent_id), "kind": "person"}
         data = {"room": room.name, "speaker": speaker, "kind": "test", "text": "This is a test."}
@@ -137,7 +146,7 @@ class Hooks:
             cursor = event.id if isinstance(event, RowEvent) else None
             message_id = f"{reader.hook.id}.{row.id}" + (".turns" if cursor is None else "")
             data = EVENT_ADAPTER.dump_python(event, mode="json")
-            if not await self._deliver(reader.hook, message_id, on, data, cursor):
+            if not await self._deliver(reader, message_id, on, data, cursor):
                 return False
             reader.hook = replace(reader.hook, failing_since=None)
             if cursor is not None:
@@ -154,35 +163,60 @@ class Hooks:
         await self._world.change(lambda tx: records.store_cursor(tx, hook_id, position))
 
     async def _deliver(
-        self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any],
+        self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any],
         cursor: str | None,
     ) -> bool:  # fmt: skip
-        """Post an event until it arrives; return False once the hook is off."""
-        tries = 0
+        """Post an event until it arrives; return False once the hook is off.
+
+        An event is passed over that its maker may not hear any more, or that has too much.
+        """
+        hook, tries = reader.hook, 0
         failing_since = hook.failing_since
         while True:
             began = time.monotonic()
-            outcome = await self._post(hook, message_id, on, data)
+            outcome, is_passed = await self._try(reader, message_id, on, data)
             took = round((time.monotonic() - began) * 1000)
             at = now_ms()
             delivery = Delivery(at, message_id, outcome.status, took, outcome.error)
-            failing_since = (failing_since or at) if outcome.error else None
+            failing_since = (failing_since or at) if outcome.error and not is_passed else None
             off = ""
             if outcome.is_gone:
                 off = "its server wants no more posts (HTTP 410)"
             elif failing_since and at - failing_since > MAX_HOOK_FAILING_SECONDS * 1000:
                 off = f"it failed for a day: {outcome.error}"
+            is_over = is_passed or not outcome.error
             await self._world.change(
-                partial(_store, hook=hook, delivery=delivery, cursor=cursor, off=off)
+                partial(
+                    _store,
+                    hook=hook,
+                    delivery=delivery,
+                    cursor=cursor if is_over else None,
+                    is_passed=is_passed,
+                    off=off,
+                )
             )
             if off:
                 log.info("hook turned off", hook=hook.name, reason=off)
                 return False
-            if not outcome.error:
+            if is_over:
                 return True
             tries += 1
             backoff = min(MAX_HOOK_RETRY_SECONDS, 2.0 ** (tries - 1))
             await asyncio.sleep(max(outcome.retry_after, backoff * (0.8 + 0.4 * _random.random())))
+
+    async def _try(
+        self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any]
+    ) -> tuple[Outcome, bool]:
+        """Post an event once; return how it went, and whether it is passed over.
+
+        Rights are asked for at each attempt: there may be a day between the first and the last.
+        """
+        if not await reader.rows.may_hear():
+            return Outcome(None, "not sent: who made the hook may not hear the room"), True
+        try:
+            return await self._post(reader.hook, message_id, on, data), False
+        except TooLarge as error:
+            return Outcome(None, f"not sent: {error.message}"), True
 
     async def _post(
         self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any]
@@ -190,10 +224,13 @@ class Hooks:
         target = hook.target
         if target is None:
             raise TypeError("an incoming hook posts nothing")
-        body = make_body(hook, target, on, data)
+        body = await asyncio.to_thread(make_body, hook, target, on, data)
         headers = make_headers(hook.secret, message_id, int(time.time()), body)
+        agent = self._world.agents.get(hook.agent_id)
+        # Private addresses are for owners. A former owner must not reach them any more.
+        may_reach_private = target.allow_private and agent is not None and agent.role == "owner"
         return await self._sender.post(
-            target.url, body, headers, allow_private=target.allow_private
+            target.url, body, headers, owner_id=hook.agent_id, allow_private=may_reach_private
         )
 
 
@@ -219,10 +256,12 @@ class _HookReader:
         )  # fmt: skip
 
 
-def _store(tx: Change, hook: Hook, delivery: Delivery, cursor: str | None, off: str) -> None:
+def _store(
+    tx: Change, hook: Hook, delivery: Delivery, cursor: str | None, off: str, *, is_passed: bool
+) -> None:
     """Store how a post went; say in the room that the hook is off now."""
-    records.store_delivery(tx, hook.id, delivery)
-    if cursor is not None and not delivery.error:
+    records.store_delivery(tx, hook.id, delivery, is_passed=is_passed)
+    if cursor is not None:
         records.store_cursor(tx, hook.id, cursor)
     if off:
         records.set_off(tx, hook.id, off)

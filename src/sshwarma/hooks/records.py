@@ -227,9 +227,15 @@ def store_cursor(tx: Change, hook_id: str, cursor: str) -> None:
     tx.conn.execute(update(hooks).where(hooks.c.id == hook_id).values(cursor=cursor))
 
 
-def store_delivery(tx: Change, hook_id: str, delivery: Delivery) -> None:
-    """Store an attempt; the last MAX_KEPT_DELIVERIES of a hook are kept."""
-    failing = func.coalesce(hooks.c.failing_since, delivery.at) if delivery.error else None
+def store_delivery(
+    tx: Change, hook_id: str, delivery: Delivery, *, is_passed: bool = False
+) -> None:
+    """Store an attempt; the last MAX_KEPT_DELIVERIES of a hook are kept.
+
+    An event that `is_passed` over, with the reason as error, is no failure of the server.
+    """
+    fails = bool(delivery.error) and not is_passed
+    failing = func.coalesce(hooks.c.failing_since, delivery.at) if fails else None
     changed = update(hooks).where(hooks.c.id == hook_id).values(failing_since=failing)
     if not tx.conn.execute(changed).rowcount:
         return  # it was removed meanwhile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 MAX_CONNECTIONS: Final = 50
 """Connections of hooks at once."""
+
+MAX_CONNECTIONS_PER_OWNER: Final = 10
+"""Connections of the hooks of one person at once: slow servers of one do not stop all others."""
 
 MAX_READ_ANSWER_BYTES: Final = 1_024
 """Bytes of an answer that are read: the log shows the beginning of a refusal."""
@@ -50,12 +54,30 @@ class HookSender:
     def __init__(self) -> None:
         self._clients: dict[bool, httpx2.AsyncClient] = {}
         self._opening = asyncio.Lock()
+        self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(MAX_CONNECTIONS_PER_OWNER)
+        )
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool
-    ) -> Outcome:
-        """Post a body, and return how it went; nothing is followed and nothing is raised."""
+        self, url: str, body: bytes, headers: Mapping[str, str], *, owner_id: str,
+        allow_private: bool,
+    ) -> Outcome:  # fmt: skip
+        """Post a body, and return how it went; nothing is followed and nothing is raised.
+
+        Args:
+            url: where to.
+            body: what is posted.
+            headers: the headers of the request.
+            owner_id: whose hook it is; slow servers of one person delay no other's posts.
+            allow_private: whether the address may be on this machine or in a private network.
+        """
         client = await self._open(allow_private)
+        async with self._places[owner_id]:
+            return await self._post(client, url, body, headers)
+
+    async def _post(
+        self, client: httpx2.AsyncClient, url: str, body: bytes, headers: Mapping[str, str]
+    ) -> Outcome:
         try:
             async with (
                 asyncio.timeout(HOOK_TIMEOUT_SECONDS),

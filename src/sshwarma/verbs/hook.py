@@ -24,6 +24,7 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.request_keys import keep_answer_secret
 from sshwarma.world.store import Change
 
 
@@ -127,10 +128,12 @@ async def add_hook(
         url, ",".join(one.text for one in patterns), check_body(body) if body else "", own,
         allow_private,
     )  # fmt: skip
-    # The audit gets no path, either.
-    line, arguments = caller.line.replace(url, _hide_path(url)), caller.arguments
-    hidden = {**arguments, "url": _hide_path(url)} if arguments else None
-    caller = replace(caller, line=line, arguments=hidden)
+    # The audit gets neither the path nor the body, which may have a key.
+    line = f"/hook add {name} {_hide_path(url)} --on {target.on}"
+    hidden = {**caller.arguments, "url": _hide_path(url)} if caller.arguments else None
+    if hidden and body:
+        hidden["body"] = "…"
+    caller = replace(caller, line=line if caller.line else "", arguments=hidden)
     does = f"posts {target.on} to {urlsplit(url).hostname}"
     new, secret = await _store(caller, name, target, does)
     services_of(caller).hooks.refresh(new.id)
@@ -178,6 +181,7 @@ async def _store(
         caller.append_notice(tx, f"made the hook {name}, which {does}")
         return made
 
+    keep_answer_secret()
     return await caller.change(work)
 
 

@@ -16,6 +16,7 @@ from sshwarma.verbs.registry import F, verb
 from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
+from sshwarma.world.authors import SPEAKER_KEY
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import empty_error, too_long_error
 
@@ -61,8 +62,14 @@ def entry_verb(name: str, *examples: str, covered_by: str = "note") -> Callable[
     )
 
 
-async def _add_entry(caller: Caller, kind: EntryKind, text: str) -> JournalNote:
+async def add_entry(caller: Caller, kind: EntryKind, text: str, speaker: str = "") -> JournalNote:
     """Append an entry to the journal of the caller's room.
+
+    Args:
+        caller: whose entry it is.
+        kind: its kind.
+        text: the entry.
+        speaker: for whom the caller writes it, as `clean_speaker` returns it; "" for itself.
 
     Raises:
         Invalid: if the text is empty or longer than a line may be.
@@ -81,6 +88,7 @@ async def _add_entry(caller: Caller, kind: EntryKind, text: str) -> JournalNote:
             f"journal.{kind}",
             content,
             author_id=caller.agent.id,
+            meta={SPEAKER_KEY: speaker} if speaker else None,
             origin=caller.connection,  # its terminal shows the result
         )
     )
@@ -103,7 +111,7 @@ async def note(caller: Caller, text: Text, *, kind: EntryKind = "note") -> Journ
         text: what to keep in this room's journal.
         kind: kind of the entry (default note).
     """
-    return await _add_entry(caller, kind, text)
+    return await add_entry(caller, kind, text)
 
 
 @entry_verb("decide", "/decide we ship on Friday")
@@ -116,7 +124,7 @@ async def decide(caller: Caller, text: Text) -> JournalNote:
     Args:
         text: what was decided.
     """
-    return await _add_entry(caller, "decision", text)
+    return await add_entry(caller, "decision", text)
 
 
 @entry_verb("idea", "/idea cache the route")
@@ -129,7 +137,7 @@ async def idea(caller: Caller, text: Text) -> JournalNote:
     Args:
         text: the idea.
     """
-    return await _add_entry(caller, "idea", text)
+    return await add_entry(caller, "idea", text)
 
 
 @entry_verb("milestone", "/milestone first green run")
@@ -142,7 +150,7 @@ async def milestone(caller: Caller, text: Text) -> JournalNote:
     Args:
         text: what was reached.
     """
-    return await _add_entry(caller, "milestone", text)
+    return await add_entry(caller, "milestone", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Final
 
 from sshwarma.common.limits import MAX_SPEAKER_CHARACTERS
 from sshwarma.verbs.arguments import Text, Word
+from sshwarma.verbs.journal import EntryKind, JournalNote, add_entry
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.say import SentMessage, speak
 from sshwarma.world.access import Right, TokenScope
@@ -22,10 +23,12 @@ _UNFIT: Final = re.compile(r"[^\w.|-]+")
     section="Talking",
     needs=Right.TALK,
     scope=TokenScope.ACT,
-    examples=("/relay alice hello from the other side",),
+    examples=("/relay alice hello from the other side", "/relay --note idea alice use a queue"),
 )
-async def relay(caller: Caller, speaker: Word, text: Text) -> SentMessage:
-    """Say something for somebody who is elsewhere.
+async def relay(
+    caller: Caller, speaker: Word, text: Text, *, note: EntryKind | None = None
+) -> SentMessage | JournalNote:
+    """Say or note something for somebody who is elsewhere.
 
     The room sees it as SPEAKER@YOU. You alone have said it, with your rights: this is for bridges
     to other places of talk.
@@ -33,8 +36,12 @@ async def relay(caller: Caller, speaker: Word, text: Text) -> SentMessage:
     Args:
         speaker: their name; what is no letter, digit or one of . | - becomes _.
         text: the message.
+        note: the kind of the journal entry that it becomes, instead of being said.
     """
-    return await speak(caller, text, clean_speaker(speaker))
+    name = clean_speaker(speaker)
+    if note is not None:
+        return await add_entry(caller, note, text, name)
+    return await speak(caller, text, name)
 
 
 def clean_speaker(name: str) -> str:

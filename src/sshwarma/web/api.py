@@ -71,6 +71,7 @@ from sshwarma.world.bearer import (
     authenticate_bearer,
 )
 from sshwarma.world.caller import Caller
+from sshwarma.world.causes import is_of_program
 from sshwarma.world.errors import Forbidden, Invalid, RateLimited, TooLarge, WorldError
 from sshwarma.world.reader import API_CLIENT
 from sshwarma.world.request_keys import KeyedRequest
@@ -293,6 +294,7 @@ class HttpApi:
         """
         agent, token = await self._authenticate(request)
         request.scope[SCOPE_AGENT_KEY] = agent.id
+        is_of_program.set(True)
         open_request = self._world.open_requests.begin(agent.id, token=token)
         try:
             counted = self._count_open(self._open_counts, agent.id, MAX_API_REQUESTS_PER_AGENT)
@@ -313,7 +315,7 @@ class HttpApi:
                 await self._authenticate(request)
                 caller = replace(await caller.refreshed(), upload=upload)
                 if request.method == "POST":
-                    request.state.keyed = await self._begin_keyed(request, agent.id, arguments)
+                    request.state.keyed = await self._begin_keyed(request, caller, arguments)
                 open_request.room_id = caller.room_id
                 async with end_with_client(request, open_request):
                     return await run(caller, arguments)
@@ -325,9 +327,11 @@ class HttpApi:
             raise
 
     async def _begin_keyed(
-        self, request: Request, agent_id: str, arguments: dict[str, Any]
+        self, request: Request, caller: Caller, arguments: dict[str, Any]
     ) -> KeyedRequest | None:
         """Take note of the request's key.
+
+        A token of another scope makes another request: the first answer may not be for it.
 
         Raises:
             Invalid: if the request cannot have one.
@@ -338,7 +342,9 @@ class HttpApi:
                 f"{KEY_HEADER} is not for {'files' if is_file else 'streams'}.",
                 hint="POST it to another path, with a JSON body.",
             )
-        return await self._keyed.begin(request, agent_id, arguments)
+        return await self._keyed.begin(
+            request, caller.agent.id, {"scope": caller.scope, "arguments": arguments}
+        )
 
     @contextlib.contextmanager
     def _count_open(self, counts: Counter[str], agent_id: str, limit: int) -> Iterator[None]:

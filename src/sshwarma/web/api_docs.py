@@ -28,7 +28,7 @@ td,th{border-color:#333}details{border-color:#262626}a{color:#8ab4f8}}
 """
 
 _INTRODUCTION: Final = """
-<p>Each request has the token of an agent: <code>ssh HOST token new NAME --label web</code> makes
+<p>Each request has the token of an agent: <code>ssh HOST token new web --scope act</code> makes
 one. It runs in the agent's last room, or in <code>?room=NAME</code>.</p>
 <pre>curl --header "Authorization: Bearer $TOKEN" --json '{"text": "hello"}' \\
     "$HOST/api/v1/verbs/say?room=lobby"</pre>

@@ -6,6 +6,7 @@ only says or notes there.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Final
 
@@ -33,6 +34,7 @@ from sshwarma.web.request_replay import AnsweredBefore, KeyedRequests
 from sshwarma.world.access import TokenScope
 from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
+from sshwarma.world.causes import is_of_program
 from sshwarma.world.errors import NotFound, RateLimited, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.world import World
@@ -97,10 +99,13 @@ class IncomingHooks:
         self, request: Request, hook: Hook, source: IncomingSource
     ) -> tuple[str, Response]:
         """Say or note what was posted; return the number of its row and the response."""
-        if wait := self._rate.hit(hook.id):
+        is_of_program.set(True)
+        if wait := self._rate.hit(hook.agent_id):
             count_refusal("hook_posts")
             limit = with_limit(
-                f"Too many posts in {RATE_WINDOW_SECONDS:.0f} s", MAX_HOOK_POSTS_PER_WINDOW
+                f"Too many posts to hooks of {self._world.agents.name_of(hook.agent_id)}"
+                f" in {RATE_WINDOW_SECONDS:.0f} s",
+                MAX_HOOK_POSTS_PER_WINDOW,
             )
             raise RateLimited(f"{limit}.", retry_after_seconds=max(1, round(wait)))
         body = bytearray()
@@ -111,7 +116,7 @@ class IncomingHooks:
         keyed = await self._keyed.begin_key(f"hook:{hook.id}", key, digest)
         response: Response | None = None
         try:
-            text = make_text(source, read_document(bytes(body), content_type(request)))
+            text = await asyncio.to_thread(_read, source, bytes(body), content_type(request))
             seq = await self._post(request, hook, source, text)
             response = JSONResponse({"ok": True, "seq": seq})
             return str(seq), response
@@ -131,9 +136,13 @@ class IncomingHooks:
             scope=TokenScope.ACT,
             origin=Origin(client_address(request), f"hook {hook.id}"),
         )
+        given = {"speaker": hook.name, "text": text}
         if source.kind:
-            given = {"text": f"{hook.name}: {text}", "kind": source.kind}
-            result = await invoke(caller, "note", given)
-        else:
-            result = await invoke(caller, "relay", {"speaker": hook.name, "text": text})
+            given["note"] = source.kind
+        result = await invoke(caller, "relay", given)
         return int(result.seq)
+
+
+def _read(source: IncomingSource, body: bytes, media_type: str) -> str:
+    """Return the text of a post."""
+    return make_text(source, read_document(body, media_type))

@@ -58,6 +58,9 @@ async def read_body(request: Request, limit: int) -> AsyncIterator[bytes]:
         TooLarge: if it has more than `limit` bytes.
         TimedOut: if it takes more than HTTP_BODY_TIMEOUT_SECONDS.
     """
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > limit:
+        raise _too_large(limit)
     size, stream = 0, request.stream()
     end = asyncio.get_running_loop().time() + HTTP_BODY_TIMEOUT_SECONDS
     while True:
@@ -73,5 +76,9 @@ async def read_body(request: Request, limit: int) -> AsyncIterator[bytes]:
             return
         size += len(chunk)
         if size > limit:
-            raise TooLarge(f"body: must have at most {limit:,} bytes.")
+            raise _too_large(limit)
         yield chunk
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"body: must have at most {limit:,} bytes.")

@@ -96,7 +96,8 @@ class KeyedRequests:
         try:
             if keyed.is_stored and response is not None:
                 body = bytes(response.body)
-                text = body.decode() if len(body) <= MAX_IDEMPOTENT_ANSWER_BYTES else None
+                is_kept = len(body) <= MAX_IDEMPOTENT_ANSWER_BYTES and not keyed.has_secret
+                text = body.decode() if is_kept else None
                 await self._world.change(
                     lambda tx: store_answer(tx, keyed, response.status_code, text)
                 )
@@ -123,7 +124,7 @@ class KeyedRequests:
         if stored.body is None:
             raise Conflict(
                 f"The request with this {KEY_HEADER} was done, with an answer of status"
-                f" {stored.status} that is too long to be kept."
+                f" {stored.status} that was not kept: it was too long, or had a secret."
             )
         raise AnsweredBefore(
             Response(

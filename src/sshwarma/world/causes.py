@@ -1,7 +1,8 @@
-"""The trigger in whose course something is done, also by the models that it asks.
+"""In whose course something is done: of a trigger, or of a program's request.
 
 Rows that are written in the course of a trigger say so, and start no trigger: so nothing that
-triggers do, at any distance, starts them again.
+triggers do, at any distance, starts them again. Rows of a program say so, too: what it says, notes
+or calls is not taken for a person's, who ends an exchange of programs.
 """
 
 from __future__ import annotations
@@ -17,15 +18,18 @@ T = TypeVar("T")
 running_trigger: ContextVar[str] = ContextVar("running_trigger", default="")
 """Id of the trigger in whose course something runs; tasks that are started there inherit it."""
 
+is_of_program: ContextVar[bool] = ContextVar("is_of_program", default=False)
+"""Whether something runs for a request over HTTP or MCP."""
+
 
 def mark_cause(work: Callable[[Change], T]) -> Callable[[Change], T]:
-    """Return a change that knows the running trigger, if there is one."""
-    cause = running_trigger.get()
-    if not cause:
+    """Return a change that knows its trigger, and whether a program asked."""
+    cause, is_external = running_trigger.get(), is_of_program.get()
+    if not cause and not is_external:
         return work
 
     def run(tx: Change) -> T:
-        tx.cause = cause
+        tx.cause, tx.is_external = cause, is_external
         return work(tx)
 
     return run

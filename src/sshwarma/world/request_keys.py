@@ -44,6 +44,7 @@ class KeyedRequest:
         digest: hash of what it asks for: another request may not have its key.
         is_stored: whether something has been changed, and the key stored with it.
         is_over: whether the request has ended: what it started may go on changing the world.
+        has_secret: whether its answer has a secret, which is not stored.
     """
 
     agent_id: str
@@ -51,6 +52,7 @@ class KeyedRequest:
     digest: str
     is_stored: bool = False
     is_over: bool = False
+    has_secret: bool = False
 
     def store_with(self, work: Callable[[Change], T]) -> Callable[[Change], T]:
         """Return a change that stores the key, too."""
@@ -75,6 +77,13 @@ class StoredKey:
 
 running_request: ContextVar[KeyedRequest | None] = ContextVar("running_request", default=None)
 """The request with a key in whose course something runs."""
+
+
+def keep_answer_secret() -> None:
+    """Keep the answer of the running request out of the store: it has a secret."""
+    request = running_request.get()
+    if request is not None:
+        request.has_secret = True
 
 
 def store_key_with(work: Callable[[Change], T]) -> Callable[[Change], T]:
@@ -150,6 +159,6 @@ def store_said(tx: Change, agent_id: str, key: str, row: Row) -> None:
 
 
 def store_answer(tx: Change, request: KeyedRequest, status: int, body: str | None) -> None:
-    """Store how a request with a key was answered; `body` is None if it is too long."""
+    """Store how a request with a key was answered; `body` is None if it is not kept."""
     own = (request_keys.c.agent_id == request.agent_id) & (request_keys.c.key == request.key)
     tx.conn.execute(update(request_keys).where(own).values(status=status, body=body))

@@ -67,16 +67,18 @@ READER_THREADS = 3
 class Change:
     """One unit of work while it runs: connection, time, and events it will cause.
 
-    `cause` is the trigger in whose course it is, "" without one: the rows that it appends say so.
+    `cause` is the trigger in whose course it is, "" without one, and `is_external` says that a
+    program asked for it: the rows that it appends say so.
     """
 
-    __slots__ = ("_last_seq", "cause", "conn", "events", "now")
+    __slots__ = ("_last_seq", "cause", "conn", "events", "is_external", "now")
 
     def __init__(self, conn: Connection, last_seq: dict[str, int]) -> None:
         self.conn = conn
         self.now = now_ms()
         self.events: list[Event] = []
         self.cause = ""
+        self.is_external = False
         self._last_seq = last_seq
 
     def publish_on_commit(self, happened: Event) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
@@ -25,9 +26,21 @@ _NAT64: Final = (
     ipaddress.IPv6Network("64:ff9b::/96"),
     ipaddress.IPv6Network("64:ff9b:1::/48"),
 )
-_PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network(
-    "192.0.0.0/24"
-)  # older Python versions report part of it as global
+_NO_SERVERS: Final = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "192.0.0.0/24",  # for protocols
+        "192.88.99.0/24",  # relays of 6to4
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing
+        "fec0::/10",  # networks of sites
+    )
+)
+"""Networks without public servers, of which some versions of Python report a part as global."""
+
+_HOST: Final = re.compile(r"[\w.-]+|\[?[0-9a-f:.]+(?:%\w+)?\]?", re.IGNORECASE)
+"""A name, an IPv4 address, or an IPv6 address with or without a zone."""
+
 _IPV4_COMPATIBLE: Final = ipaddress.IPv6Network("::/96")
 
 
@@ -61,7 +74,8 @@ def check_url(url: str) -> SplitResult:
         port = parts.port
     except ValueError as error:
         raise Invalid(f"Invalid URL {shorten_text(ascii(url)[1:-1])}: {error}.") from error
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+    is_host = parts.hostname is not None and _HOST.fullmatch(parts.hostname) is not None
+    if parts.scheme not in ("http", "https") or not is_host or port == 0:
         raise Invalid(
             f"{shorten_text(ascii(url)[1:-1])} is not the URL of a server.",
             hint="Use http or https and a host, such as https://mcp.example.org/mcp",
@@ -147,7 +161,9 @@ def refusal_reason(text: str, *, allow_private: bool) -> str:
         if address.is_multicast or address.is_link_local or address.is_unspecified:
             return FORBIDDEN_REASON  # clouds serve machine credentials at link-local addresses
         is_public = (
-            address.is_global and not address.is_reserved and address not in _PROTOCOL_ASSIGNMENTS
+            address.is_global
+            and not address.is_reserved
+            and not any(address in network for network in _NO_SERVERS)
         )
         if not is_public and not allow_private:
             return PRIVATE_REASON

@@ -37,6 +37,7 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.world import access, rows
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
+from sshwarma.world.causes import is_of_program
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import MCP_CLIENT
 
@@ -87,6 +88,7 @@ class ToolMethods:
             MCPError: if the access of the request ended.
         """
         connection = mcp_connection_of(ctx)
+        is_of_program.set(True)
         try:
             async with progress_reporter(ctx) as report:
                 changes = self._is_ordered(params)
