@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common.limits import MAX_BRIDGED_EXCHANGES
 from support.driver import Person, Server
 from support.driver.covers import covers
 from support.event_stream import EventStream, hearing
@@ -166,6 +168,69 @@ def test_two_bots_do_not_talk_for_ever(
             bots[name].post("verbs/say", text=f"@{other} I heard you")
             calls.append((other, next_of(streams[other], name)))
     assert said == [alice.name, bob.name, alice.name]
+
+
+def test_bots_over_ssh_are_programs_while_they_hear(
+    world: Server, alice: Person, bob: Person, token: str, room: str
+) -> None:
+    """What they say by commands is not taken for a person's, which ends an exchange."""
+    own = str(world.operate("token_new", name=alice.name, scope="act")["token"])
+    with hearing(world, own, rooms=room) as first, hearing(world, token, rooms=room) as second:
+        world.owner.does(f"say --room {room} @{alice.name} begin")
+        assert first.next("row")["mention"]
+        alice.does(f"say --room {room} @{bob.name} one")
+        heard = next_of(second, alice.name)
+        assert (heard["mention"], heard["speaker"]["kind"]) == (True, "external")
+        bob.does(f"say --room {room} @{alice.name} two")
+        assert next_of(first, bob.name)["mention"]
+        told = alice.json(f"say --room {room} @{bob.name} three")["note"]
+        assert f"{bob.name} was called by programs before" in told
+        assert not next_of(second, alice.name)["mention"]
+        world.owner.does(f"say --room {room} and now?")
+        bob.does(f"say --room {room} @{alice.name} four")
+        assert next_of(first, bob.name)["mention"]
+
+
+def test_alarms_and_people_behind_bridges_call_again(
+    world: Server, alice: Person, token: str, room: str, bob: Person
+) -> None:
+    bridge = Api(
+        world, str(world.operate("token_new", name=alice.name, scope="act")["token"]), room
+    )
+    bot = Api(world, token, room)
+    with hearing(world, token, rooms=room) as stream:
+        for number in range(3):
+            bridge.post("verbs/say", text=f"@{bob.name} alert {number}")
+            assert stream.next("row")["mention"]
+            bot.post("verbs/say", text=f"{alice.name}, I heard: @{bob.name} alert {number}")
+        for number in range(3):
+            bridge.post("verbs/relay", speaker="zoe", text=f"@{bob.name} question {number}")
+            assert stream.next("row")["mention"]
+            bot.post("verbs/say", text=f"@zoe@{alice.name} an answer")
+    calls = []
+    with hearing(world, token, rooms=room) as stream:
+        for number in range(MAX_BRIDGED_EXCHANGES):
+            bridge.post("verbs/relay", speaker="zoe", text=f"@{bob.name} again {number}")
+            calls.append(stream.next("row")["mention"])
+            bot.post("verbs/say", text=f"@zoe@{alice.name} an answer")
+    assert calls == [True] * (MAX_BRIDGED_EXCHANGES - 3) + [False] * 3
+
+
+def test_a_ring_of_bots_ends(world: Server, room: str, person: Callable[..., Person]) -> None:
+    people = [person() for _ in range(3)]
+    tokens = [world.operate("token_new", name=one.name, scope="act")["token"] for one in people]
+    apis = [Api(world, str(token), room) for token in tokens]
+    calls = 0
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(hearing(world, str(one), rooms=room)) for one in tokens]
+        world.owner.does(f"say --room {room} @{people[0].name} begin")
+        caller, at = world.owner.name, 0
+        while next_of(streams[at], caller)["mention"]:
+            calls += 1
+            following = (at + 1) % len(people)
+            apis[at].post("verbs/say", text=f"@{people[following].name} pass it on")
+            caller, at = people[at].name, following
+    assert calls == len(people) + 1
 
 
 def next_of(stream: EventStream, speaker: str) -> dict[str, Any]:

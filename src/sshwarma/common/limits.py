@@ -1762,6 +1762,16 @@ MAX_TRIGGER_EXCHANGES: Final = 50
 """Messages of programs that a trigger runs for, each soon after one of its own runs and with no
 person between: programs and it answer each other, so it is off then."""
 
+MAX_PROGRAM_EXCHANGES: Final = 1
+"""Calls of a program by another program or a model to which it has called back, since a person
+spoke last: as each model answers a question once, so that two bots do not talk for ever."""
+
+MAX_BRIDGED_EXCHANGES: Final = 20
+"""The same for those whom a bridge speaks for: people take turns, and bots must come to an end."""
+
+PROGRAM_EXCHANGE_SECONDS: Final = 600
+"""Seconds in which calls of programs belong to one exchange: bots answer within seconds."""
+
 TRIGGER_EXCHANGE_SECONDS: Final = 60.0
 """Seconds after a run of a trigger in which the message of a program counts as its answer: programs
 answer within seconds, and what comes later has causes of its own."""

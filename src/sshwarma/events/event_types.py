@@ -21,7 +21,7 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.row import Row
 
 SpeakerKind: TypeAlias = Literal["person", "model", "external", "server"]
-"""Who says something: `external` is a program that speaks with a token, over HTTP or MCP."""
+"""Who says something: `external` is a program, also over ssh while it hears events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class RowEvent:
         kind: `chat`, `emote`, `tell`, `notice`, `presence`, `tool.call`, `tool.result`,
             `journal.decision` and others.
         to_you: whether it was said to you alone.
-        mention: whether it calls you: answer then, and else only if it is what you are for. What an
-            external program says calls another one once for each message of a person.
+        mention: whether it calls you: answer then, and else only if it is what you are for. Of
+            programs and models that you have called back it is false, until a person speaks.
         reply: how to answer; None where nobody waits for an answer.
         turn: id of the turn of a model that it belongs to.
         tool: name of the tool of a call or its result.

@@ -5,11 +5,12 @@ Every door that has events reads rows by this: streams, and `wait_events` of MCP
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
 from sshwarma.common.limits import MAX_READ_EVENTS
+from sshwarma.events.calls_again import CALLING_KINDS, is_called_again
 from sshwarma.events.event_types import (
     Cursor,
     Reply,
@@ -27,12 +28,6 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.world import World
-
-_CALLING_KINDS: Final = ("chat", "emote")
-
-MAX_SCANNED_ROWS: Final = 500
-"""Rows before a program's message in which an earlier one is looked for."""
-
 
 RowsEvent: TypeAlias = RowEvent | TurnsEvent
 """What is heard of a row."""
@@ -163,10 +158,12 @@ class HeardRows:
         is_own = row.author_id == me.id
         to_me = room is None and not is_own
         calls = (
-            row.kind in _CALLING_KINDS and not is_own and mentions.has_mention(row.content, me.name)
+            row.kind in CALLING_KINDS and not is_own and mentions.has_mention(row.content, me.name)
         )
-        if calls and speaker.kind == "external":
-            calls = not await world.store.read(lambda conn: self._is_called_again(conn, row))
+        if calls and speaker.kind in ("external", "model"):
+            calls = not await world.store.read(
+                lambda conn: is_called_again(conn, world.agents, me, row)
+            )
         return RowEvent(
             id=format_cursor(self._at, self._number),
             room=room,
@@ -183,20 +180,6 @@ class HeardRows:
             approval=row.meta.get(APPROVAL_KEY),
         )
 
-    def _is_called_again(self, conn: Connection, row: Row) -> bool:
-        """Return whether a program has called this listener since a person spoke last."""
-        before = rows.read_tail(
-            conn, row.room_id, MAX_SCANNED_ROWS, before=row.seq, kinds=_CALLING_KINDS
-        )
-        agents, me = self._world.agents, self.agent
-        for earlier in reversed(before):
-            speaker = find_row_speaker(agents, earlier)
-            if speaker.kind == "person":
-                return False
-            if speaker.kind == "external" and mentions.has_mention(earlier.content, me.name):
-                return True
-        return False
-
 
 def _beyond_end(name: str) -> Invalid:
     return Invalid(
@@ -210,4 +193,4 @@ def _find_reply(row: Row, speaker: Speaker, room: str | None, *, is_own: bool) -
         return None
     if row.kind == "tell":
         return Reply("tell", {"name": speaker.name.rpartition("@")[2]})
-    return Reply("say", {}, room) if row.kind in _CALLING_KINDS else None
+    return Reply("say", {}, room) if row.kind in CALLING_KINDS else None

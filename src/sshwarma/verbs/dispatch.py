@@ -15,6 +15,7 @@ from sshwarma.verbs.rights import DataRight, MemberRight
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_verb_error
 from sshwarma.world.access import Right, list_granters, permission_denied_error
 from sshwarma.world.caller import Caller
+from sshwarma.world.causes import is_of_program
 from sshwarma.world.doors import PEOPLE_DOORS
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 
@@ -29,6 +30,8 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
         WorldError: with the problem, and how to correct the line.
     """
     _check_unicode(line, piped)
+    if caller.door == "exec" and caller.world.open_feeds[caller.agent.id]:
+        is_of_program.set(True)  # a bot, which hears by `events` and says by commands
     line = _expand_alias(caller, line)
     if is_talk(line):
         return await invoke(

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
+from sqlalchemy import Connection
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
 from sshwarma.common.refusals import count_refusal
+from sshwarma.events.calls_again import is_called_again
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
@@ -149,6 +151,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     notes += [_explain_no_answer(agent) for agent in silent_models]
     unknown = mentions.describe_unknown_mentions(message, caller.world.agents)
     notes += _hint_at_verb(caller, message)
+    notes += await _name_unheard(caller, row)
     return SentMessage(
         here.name,
         row.seq,
@@ -158,6 +161,37 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
         note=" ".join(notes) or unknown,
         next=next_call("{} shows who answers.", "models") if silent_models else None,
     )
+
+
+def _is_program(caller: Caller, agent: Agent) -> bool:
+    """Return whether a program hears as an agent now."""
+    here = caller.world.presence.connections_of(agent.id)
+    return bool(caller.world.open_feeds[agent.id]) or any(one.door == "mcp" for one in here)
+
+
+async def _name_unheard(caller: Caller, row: Row) -> list[str]:
+    """Return a note on the programs that hear a message of a program, but no call of them."""
+    world = caller.world
+    if not row.meta.get(EXTERNAL_KEY) or "@" not in row.content:
+        return []
+    listening = [
+        agent
+        for agent in world.agents
+        if _is_program(caller, agent) and mentions.has_mention(row.content, agent.name)
+    ]
+
+    def find(conn: Connection) -> list[str]:
+        return [
+            agent.name
+            for agent in listening
+            if agent.id != row.author_id and is_called_again(conn, world.agents, agent, row)
+        ]
+
+    names = await world.store.read(find) if listening else []
+    return [
+        f"{name} was called by programs before and called back: a person has to call it now."
+        for name in names
+    ]
 
 
 def _hint_at_verb(caller: Caller, message: str) -> list[str]:

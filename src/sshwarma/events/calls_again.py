@@ -1,0 +1,68 @@
+"""When a message of a program or model calls a program again, and must not.
+
+Two bots that answer each other would never end. So a program is not called again by one of those
+whom it has called back, until a person speaks. Alarms, which nobody answers, always call.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Connection
+
+from sshwarma.common.limits import (
+    MAX_BRIDGED_EXCHANGES,
+    MAX_PROGRAM_EXCHANGES,
+    PROGRAM_EXCHANGE_SECONDS,
+)
+from sshwarma.events.event_types import find_row_speaker
+from sshwarma.world import mentions, rows
+from sshwarma.world.agents import Agent, AgentDirectory
+from sshwarma.world.authors import SPEAKER_KEY
+from sshwarma.world.row import Row
+
+CALLING_KINDS: Final = ("chat", "emote")
+"""Kinds of rows whose mentions call."""
+
+MAX_SCANNED_ROWS: Final = 500
+"""Rows before a message in which exchanges are looked for."""
+
+
+def is_called_again(conn: Connection, agents: AgentDirectory, me: Agent, row: Row) -> bool:
+    """Return whether a row that mentions an agent is one of an exchange that has to end.
+
+    An exchange is a call by a program or model, after which the agent has called one of them. Only
+    those since a person spoke last, within PROGRAM_EXCHANGE_SECONDS, count.
+    """
+    if find_row_speaker(agents, row).kind not in ("external", "model"):
+        return False
+    recent = _read_recent(conn, agents, row)
+    programs = {_name_caller(agents, one) for one in (*recent, row) if one.author_id != me.id}
+    exchanges, is_called = 0, False
+    for one in recent:
+        if one.author_id != me.id:
+            is_called = is_called or mentions.has_mention(one.content, me.name)
+        elif is_called and any(mentions.has_mention(one.content, name) for name in programs):
+            exchanges, is_called = exchanges + 1, False
+    # Behind a bridge there are people, who take turns; perhaps there are bots, too.
+    is_bridged = bool(row.meta.get(SPEAKER_KEY))
+    return exchanges >= (MAX_BRIDGED_EXCHANGES if is_bridged else MAX_PROGRAM_EXCHANGES)
+
+
+def _read_recent(conn: Connection, agents: AgentDirectory, row: Row) -> list[Row]:
+    """Return the messages since a person spoke last, oldest first."""
+    before = rows.read_tail(
+        conn, row.room_id, MAX_SCANNED_ROWS, before=row.seq, kinds=CALLING_KINDS
+    )
+    since = row.created_at - PROGRAM_EXCHANGE_SECONDS * 1000
+    found: list[Row] = []
+    for one in reversed(before):
+        if one.created_at < since or find_row_speaker(agents, one).kind == "person":
+            break
+        found.append(one)
+    return found[::-1]
+
+
+def _name_caller(agents: AgentDirectory, row: Row) -> str:
+    """Return the name by which who wrote a row is called back."""
+    return str(row.meta.get(SPEAKER_KEY) or agents.name_of(row.author_id)).lower()
