@@ -82,7 +82,7 @@ def test_synonyms_are_no_verbs_and_their_lines_are() -> None:
         ("/n", "Did you mean /go north?"),
         ("/take lamp", "Did you mean /move NAME to me?"),
         ("/emote waves", "Did you mean /me waves?"),
-        ("/whisper bob hi", "Did you mean /tell bob hello?"),
+        ("/whisper bob hi", "Did you mean /tell NAME TEXT?"),
         ("/newroom", "Did you mean /create NAME?"),
         ("/nick joe", "The name of an account cannot be changed"),
     ],

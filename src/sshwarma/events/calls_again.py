@@ -29,7 +29,7 @@ MAX_SCANNED_ROWS: Final = 500
 
 
 def is_called_again(conn: Connection, agents: AgentDirectory, me: Agent, row: Row) -> bool:
-    """Return whether a row that mentions an agent is one of an exchange that has to end.
+    """Return whether a row that calls an agent belongs to an exchange that ends.
 
     An exchange is a call by a program or model, after which the agent has called one of them. Only
     those since a person spoke last, within PROGRAM_EXCHANGE_SECONDS, count.

@@ -256,8 +256,21 @@ async def show_help(
     raise NotFound(f"Unknown help topic {shorten_name(topic)}.", hint=hint)
 
 
-OTHER_TOPIC_WORDS: Final = {"toolsets": "workspace", "sandbox": "workspace", "tools": "loading"}
-"""Words that people may type for a topic."""
+_OTHER_WORDS: Final = {
+    "workspace": "toolsets sandbox",
+    "loading": "tools",
+    "programs": "api http rest curl openapi sse bot bots bridge bridges irc alarm alarms events",
+    "agents": "mcp",
+    "hooks": "webhook webhooks ci",
+    "triggers": "cron automation automations schedule timer timers",
+    "scripts": "lua batch script shell",
+    "building": "folder folders worlds",
+}
+
+OTHER_TOPIC_WORDS: Final[Mapping[str, str]] = {
+    word: topic for topic, words in _OTHER_WORDS.items() for word in words.split()
+}
+"""Words that people may type for a topic, where there is no verb of that name."""
 
 
 @cache

@@ -170,7 +170,7 @@ def _is_program(caller: Caller, agent: Agent) -> bool:
 
 
 async def _name_unheard(caller: Caller, row: Row) -> list[str]:
-    """Return a note on the programs that hear a message of a program, but no call of them."""
+    """Return notes on the programs that a message of a program calls in vain."""
     world = caller.world
     if not row.meta.get(EXTERNAL_KEY) or "@" not in row.content:
         return []

@@ -26,7 +26,7 @@ _LINES: Final = {
     "/move NAME to me": "get take pick pickup grab carry",
     "/move NAME to room": "put-down putdown lay",
     "/me waves": "emote pose act action smile wave",
-    "/tell bob hello": "whisper page pm dm query privmsg talk",
+    "/tell NAME TEXT": "whisper page pm dm query privmsg talk",
     "/portal north ROOM": "tunnel exit-to @open",
     "/dig north NAME": "@dig tunnel-to",
     "/create NAME": "newroom mkdir channel",
@@ -40,6 +40,9 @@ _LINES: Final = {
     "/examine @bob": "whois profile",
     "/look": "ql glance see",
     "/inv": "inventory-list bag items equipment score",
+    "/trigger new NAME": "cron schedule remind timer every at automate",
+    "/hook in NAME": "webhook incoming",
+    "/hook add NAME URL": "notify outgoing",
     "/history": "scrollback backlog recall-log last logs",
     "/put NAME = TEXT": "write touch upload paste save",
     "/drop room NAME": "delete del rm remove destroy recycle",
@@ -64,7 +67,7 @@ _LINES: Final = {
     "/clone ROOM": "duplicate snapshot",
 }  # fmt: skip
 
-_ACTIONS: Final = ("add", "new", "invite", "private", "builder")
+_ACTIONS: Final = ("add", "new", "in", "invite", "private", "builder")
 
 NO_SUCH_VERB: Final[Mapping[str, str]] = {
     "nick": "The name of an account cannot be changed; it belongs to its key.",
