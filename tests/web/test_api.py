@@ -350,3 +350,27 @@ async def test_result_is_drawn_beside_the_event_loop(
     _, answer = await web.do("look", await web.token("bob"))
     assert answer["text"] == "drawn"
     assert threading.current_thread() not in drawn
+
+
+async def test_arguments_are_not_taken_from_a_query(web: Client) -> None:
+    """A mistyped room would be the agent's last one."""
+    token = await web.token("alice")
+    status, answer = await web.do("say?romm=ops", token, text="hello")
+    assert status == 422 and answer["message"] == "romm: unknown argument of the query."
+
+
+async def test_a_page_is_asked_for_with_what_the_last_one_returned(web: Client) -> None:
+    """A null is an argument that is not given."""
+    token = await web.token("alice")
+    for number in range(6):
+        await web.do("say", token, text=f"line {number}")
+    texts: list[str] = []
+    asked = {"n": 2}
+    while asked:
+        status, answer = await web.do("history_show", token, **asked)
+        assert status == 200, answer
+        texts = [one["text"] for one in answer["result"]["entries"]] + texts
+        asked = answer["result"]["older"]
+    assert [one for one in texts if one.startswith("line")] == [f"line {n}" for n in range(6)]
+    status, answer = await web.do("say", token, text=None)
+    assert status == 422

@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 import zipfile
@@ -20,7 +23,8 @@ from support.driver import Person, Server
 from support.http_api import Api
 from support.sandboxes import needs_bubblewrap
 
-APP_BUILDER = Path(__file__).parents[2] / "examples" / "toolsets" / "app-builder"
+TOP = Path(__file__).parents[2]
+APP_BUILDER = TOP / "examples" / "toolsets" / "app-builder"
 REFUSED = 422
 
 
@@ -174,3 +178,21 @@ def test_page_names_every_endpoint() -> None:
     page = (Path(__file__).parents[2] / "docs" / "http.md").read_text("utf-8")
     named = set(re.findall(r"`(GET|POST) (\w+)`", page))
     assert named == {(endpoint.method, endpoint.name) for endpoint in ENDPOINTS}
+
+
+def test_the_python_of_the_page_runs(world: Server, alice: Person, room: str) -> None:
+    """It says something, and reads the whole log, page by page."""
+    for number in range(60):
+        alice.does(f"say --room {room} line {number}")
+    page = (TOP / "docs" / "http.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    token = world.operate("token_new", name=alice.name, scope="act")["token"]
+    environ = {**os.environ, "WORLD": f"http://{world.http}", "TOKEN": token, "ROOM": room}
+    done = subprocess.run(
+        [sys.executable, "-c", source], env=environ, capture_output=True, text=True, check=True
+    )
+    printed = done.stdout.splitlines()
+    assert printed[0].endswith(f"{alice.name} hello from Python")
+    assert [line.split()[-1] for line in printed if " line " in line] == [
+        str(number) for number in reversed(range(60))
+    ]

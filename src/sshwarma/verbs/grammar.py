@@ -137,12 +137,19 @@ def validate_arguments(
     """Validate and convert arguments by name.
 
     `places` are the spans of the arguments in a typed line; None if they come from a program, whose
-    errors then name parameters instead of usage. `called` is the name by which a program called the
+    errors then name parameters instead of usage, and whose null means that an argument is not
+    given. `called` is the name by which a program called the
     verb (default: its name as a tool).
 
     Raises:
         Invalid: naming every argument that is wrong.
     """
+    if places is None:
+        arguments = {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or not _has_default(verb, name)
+        }
     try:
         model = verb.model.model_validate(arguments)
     except ValidationError as error:
@@ -155,6 +162,11 @@ def validate_arguments(
                 span = places.get(other) if places else None
                 raise Invalid(f"Give either {first} or {second}, not both.", span=span)
     return values
+
+
+def _has_default(verb: Verb, name: str) -> bool:
+    field = verb.model.model_fields.get(name)
+    return field is not None and not field.is_required()
 
 
 def check_one_is_given(verb: Verb, arguments: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS
 from sshwarma.common.refusals import count_refusal
+from sshwarma.common.shorten import shorten_name
 from sshwarma.common.validation_text import describe_json_error
 from sshwarma.web.endpoints import body_hint
 from sshwarma.world.errors import Invalid, TimedOut, TooLarge
@@ -26,14 +27,30 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def _check_query(request: Request) -> None:
+    """Refuse arguments in the query of a request that has them in its body.
+
+    Raises:
+        Invalid: naming it: a mistyped room would else be the agent's last one.
+    """
+    for name in request.query_params:
+        if name != "room":
+            raise Invalid(
+                f"{shorten_name(name)}: unknown argument of the query.",
+                hint="The query has the room; the other arguments are in the body.",
+            )
+
+
 async def read_arguments(request: Request, limit: int) -> dict[str, Any]:
     """Return the arguments in a body; none without a body.
 
     Raises:
-        Invalid: if it is no JSON object.
+        Invalid: if it is no JSON object, or if there are arguments in the query, too.
         TooLarge: if it has more than `limit` bytes, or too many values.
         TimedOut: as of `read_body`.
     """
+    if request.method == "POST":
+        _check_query(request)
     body = bytearray()
     async for chunk in read_body(request, limit):
         body += chunk
