@@ -56,7 +56,9 @@ async def main() -> None:
         try:
             await listen()
         except Exception as fault:  # noqa: BLE001 - the server restarts, or refuses
-            print("again in 1 s:", repr(fault)[:300], file=sys.stderr, flush=True)
+            while isinstance(fault, BaseExceptionGroup):
+                fault = fault.exceptions[0]
+            print("again in 1 s:", fault, file=sys.stderr, flush=True)
         await asyncio.sleep(1)
 
 

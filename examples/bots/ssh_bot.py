@@ -35,6 +35,8 @@ def listen() -> None:
         try:
             for line in hearing.stdout or ():
                 event = json.loads(line)
+                if "error" in event:
+                    raise OSError(event["message"])
                 if event.get("mention") and event["reply"]:
                     answer(event)
                 if "id" in event:

@@ -13,6 +13,7 @@ from sshwarma.verbs.examine import ThingDetails
 from sshwarma.world import overrides, things
 from sshwarma.world.builtin_containers import is_builtin_tool
 from sshwarma.world.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from sshwarma.world.reader import PERSON
 from sshwarma.world.store import Change
 from sshwarma.world.tool_names import mcp_tool_name, model_tool_name
 from sshwarma.world.world import World
@@ -354,3 +355,19 @@ async def test_model_cannot_create_tools(tools: Tools, alice: Someone, den: str)
     eve = await arrive(alice.world, "eve", kind="model", door="model", room=den)
     with pytest.raises(NotFound):
         await tools.call(eve.caller, "sshwarma:tool", {"action": "new"})
+
+
+async def test_parameters_keep_the_order_in_which_they_are_written(
+    alice: Someone, den: str
+) -> None:
+    source = "-- @param zone string\n-- @param at string?\n-- @param mode string=fast\nreturn 1"
+    await do(alice, "/tool new order =", source)
+    shown = await do(alice, "/tool show order")
+    assert list(shown.input_schema["properties"]) == ["zone", "at", "mode"]
+
+
+async def test_a_tool_that_is_typed_as_a_verb_is_named(alice: Someone, den: str) -> None:
+    await do(alice, "/tool new dice =", "return 4")
+    for line in ("/dice", "/den:dice 2"):
+        error = await refused(alice, line)
+        assert "It is a tool: /run den:dice calls it." in error.text_for(PERSON)

@@ -59,7 +59,7 @@ async def test_fault_of_a_command_or_trigger_is_said_at_once(
     ("name", "text"),
     [
         ("command:wave", "/me waves"), ("command:if", "if only I knew"), ("command:go1", "-- x"),
-        ("command:while", "while you were away: hello"), ("trigger:ok", "-- @on row\nreturn 1"),
+        ("command:while", "while you were away: hello"),
         ("prompt:x", "return ("),
     ],
 )  # fmt: skip

@@ -30,12 +30,14 @@ async def test_a_trigger_whose_script_another_changed_is_shown_as_off(
     await do(alice, f"/room builder {bob.name}")
     await do(bob, "/trigger new door =", "-- @on enter\nreturn 'hi'")
     assert await list_on(alice) == {"door": ""}
-    await do(alice, "/put trigger:door =", "-- @on enter\nreturn 'mine'")
+    put = await do(alice, "/put trigger:door =", "-- @on enter\nreturn 'mine'")
+    assert put.note == "It does not run until somebody turns it on: trigger on door."
     assert await list_on(alice) == {"door": "its script was changed"}
     exported = base64.b64decode((await do(alice, "/export folder")).data)
     assert b"triggers = []" in exported
     await do(bob, "/trigger on door")
-    await do(alice, "/revert trigger:door")
+    reverted = await do(alice, "/revert trigger:door")
+    assert reverted.text.endswith("somebody turns it on: trigger on door.")
     assert await list_on(alice) == {"door": "its script was changed"}
 
 

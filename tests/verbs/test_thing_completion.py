@@ -64,7 +64,7 @@ async def test_arguments_of_a_tool_are_offered(alice: Someone) -> None:
     )
     await do(alice, "/equip room den:dice")
     for verb in ("run", "tool test"):
-        assert await offered(alice, f"/{verb} den:dice ") == ["colour=", "loud=", "sides="]
+        assert await offered(alice, f"/{verb} den:dice ") == ["colour=", "sides=", "loud="]
     candidates = await complete(alice.caller, "/run den:dice s", 15)
     assert [(c.text, c.space, c.note) for c in candidates] == [
         ("sides=", False, "integer, optional, number of sides")
@@ -72,7 +72,7 @@ async def test_arguments_of_a_tool_are_offered(alice: Someone) -> None:
     assert await offered(alice, "/run den:dice colour=r") == ["colour=red"]
     assert await offered(alice, "/run den:dice colour=t") == []
     assert await offered(alice, "/run den:dice loud=") == ["loud=true", "loud=false"]
-    assert await offered(alice, "/run den:dice colour=red ") == ["loud=", "sides="]
+    assert await offered(alice, "/run den:dice colour=red ") == ["sides=", "loud="]
     assert await offered(alice, "/run den:dice {") == []
     assert await offered(alice, "/run den:nothing ") == []
     assert "name=" not in await offered(alice, "/run sshwarma:say ")

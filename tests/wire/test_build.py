@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from support.driver import Server
+from support.driver import Person, Server
 from support.driver.covers import covers
 from support.waiting import wait_until
 
@@ -77,12 +78,24 @@ def test_the_worlds_of_the_examples_work(serve: Callable[..., Server]) -> None:
     owner.run("tool new incident:bad --room incident", "error('no luck')")
     bob.run("run incident:bad --room incident")
     wait_until(lambda: any("incident:bad failed" in text for text in said("incident")))
-    assert "of 6; the best was" in bob.json("run gate:roll --room gate")["text"]
-    for _ in range(60):
-        bob.run("run cave:search --room cave")
-    log = owner.json("history 200 --room cave")["entries"]
-    found = [one["text"] for one in log if "finds a cup of gold" in one["text"]]
-    assert len({text.partition("finds")[0] for text in found}) == 1
+    bob.run("run incident:close summary=done --room incident")
+    owner.does("run incident:close summary=done --room incident")
+    wait_until(lambda: is_closed(owner))
+    owner.does("milestone --room incident Opened again: it is back")
+    wait_until(lambda: not is_closed(owner))
+    assert re.fullmatch(r"bob rolls \d+ of 20\.", bob.json("run luck sides=20 --room gate")["text"])
+    for person, points in ((bob, 10), (owner, 10), (bob, 20)):
+        found = f"the cup of gold: {points} points"
+        wait_until(lambda p=person, f=found: f in p.json("run luck --room cave")["text"])
+    assert "Let others search" in bob.json("run luck --room cave")["text"]
+    slate = bob.json("run luck --room garden")["text"].splitlines()
+    assert slate == sorted(["bob: 20", f"{owner.name}: 10"])
+
+
+def is_closed(owner: Person) -> bool:
+    """Whether the trigger of the incident keeps that it was closed."""
+    kept = owner.json("tool state trigger:alarm --room incident")["stores"]
+    return any(store["values"].get("closed") for store in kept)
 
 
 @pytest.mark.process

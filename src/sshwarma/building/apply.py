@@ -227,7 +227,7 @@ def _find_equippable(work: _Work, step: RoomStep) -> Thing:
     conn, room_id = work.tx.conn, work.room_id(step)
     for thing in equipment.match_things(conn, step.name, [room_id]):
         chain = things.read_ancestors(conn, thing.id)
-        is_visible = all(one.id == room_id or work.is_open(one) for one in chain)
+        is_visible = all(one.id in work.rooms.values() or work.is_open(one) for one in chain)
         if step.name in (thing.label, thing.name) and is_visible:
             return thing
     raise NotFound("There is nothing of that name.")

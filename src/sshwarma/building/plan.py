@@ -103,8 +103,8 @@ def make_plan(
 
 
 def _sort(steps: list[RoomStep]) -> Iterator[RoomStep]:
-    """Yield new rooms first, to which exits lead, and exits and triggers last."""
-    last = ("exit", "trigger")
+    """Yield new rooms first, and last what needs things of other rooms."""
+    last = ("equip", "off", "exit", "trigger")
     yield from (step for step in steps if step.kind == "room")
     yield from (step for step in steps if step.kind not in ("room", *last))
     yield from (step for step in steps if step.kind in last)

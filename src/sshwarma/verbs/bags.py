@@ -17,7 +17,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_bag_id, find_thing, list_bag_ids
 from sshwarma.verbs.rights import BAG_RIGHT, BagRight
 from sshwarma.verbs.room import suggest_room_restore
-from sshwarma.verbs.script_notes import describe_scripts
+from sshwarma.verbs.script_notes import describe_scripts, describe_trigger
 from sshwarma.verbs.thing_completion import (
     DroppableName,
     DroppedName,
@@ -114,7 +114,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
         if bag_id == caller.room_id:
             caller.append_notice(tx, f"{done} {plain}")
 
-    note = await describe_scripts(caller, [(plain, text)])
+    note = await describe_scripts(caller, [(plain, text)]) or describe_trigger(plain)
     return PutResult(plain, bag_name, await caller.change(store), size, note)
 
 

@@ -45,7 +45,8 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     try:
         verb, start = split_verb(line)
     except UnknownVerb as error:
-        suggest_own_names(error, line, await commands.list_own_names(caller))
+        tools = (item.thing for item in (await caller.loadout()).tools)
+        suggest_own_names(error, line, await commands.list_own_names(caller), tools)
         raise
     return await _run_verb(caller, *parse_call(verb, line, start, piped), line)
 

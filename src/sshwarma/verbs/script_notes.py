@@ -50,6 +50,14 @@ async def _describe(caller: Caller, name: str, source: str) -> str:
     return f"{name} will not run until it is corrected. {problem}" if problem else ""
 
 
+def describe_trigger(name: str) -> str:
+    """Return a note on the trigger of a text with that name; "" for other texts."""
+    if not name.startswith(TRIGGER_PREFIX):
+        return ""
+    plain = name.removeprefix(TRIGGER_PREFIX)
+    return f"It does not run until somebody turns it on: trigger on {plain}."
+
+
 async def _find_error(caller: Caller, name: str, source: str) -> str:
     """Return the syntax error of a script, with its line; "" without one."""
     try:

@@ -19,6 +19,7 @@ from sshwarma.verbs.mem_versions import ValueVersion
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.resolve import find_thing
 from sshwarma.verbs.rights import BAG_RIGHT, MAKER_RIGHT, TOOL_RIGHT
+from sshwarma.verbs.script_notes import describe_trigger
 from sshwarma.verbs.tool_access import check_may_decide
 from sshwarma.verbs.version_views import ValueVersionItem, draw_difference, draw_versions
 from sshwarma.verbs.views import Confirmation, draw_hint, view, view_for_reader
@@ -174,8 +175,9 @@ async def revert(
             caller.append_notice(tx, f"reverted {thing.label} to version {number}")
 
     await caller.change(work)
+    note = f" {trigger}" if (trigger := describe_trigger(thing.name)) else ""
     return Confirmation(
-        f"{thing.label} has the text of version {number} again.",
+        f"{thing.label} has the text of version {number} again.{note}",
         next=next_call("{} takes it back.", "revert", name=thing.label),
     )
 

@@ -12,6 +12,7 @@ from sshwarma.common.shorten import shorten_text
 from sshwarma.lua_tools.state_calls import StateScope
 from sshwarma.terminal.text import Block, Line, block, line
 from sshwarma.verbs.arguments import ThingName
+from sshwarma.verbs.rights import BAG_RIGHT
 from sshwarma.verbs.thing_versions import check_may_write, find_written
 from sshwarma.verbs.tool import TOOL_RIGHTS, tool
 from sshwarma.verbs.views import (
@@ -81,7 +82,7 @@ def draw_script_state(result: ScriptState, reader: Reader) -> Block:
 @tool.verb(
     "state",
     needs=Right.ENTER,
-    also_needs=TOOL_RIGHTS,
+    also_needs=(BAG_RIGHT, *TOOL_RIGHTS),
     scope=TokenScope.BUILD,
     tool=False,
     examples=("/tool state dice", "/tool state trigger:pager --clear"),

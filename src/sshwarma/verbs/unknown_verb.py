@@ -10,6 +10,7 @@ from sshwarma.verbs.registry import VerbGroup, every_verb, find_entry, find_verb
 from sshwarma.verbs.verb_synonyms import suggest_synonym
 from sshwarma.world.errors import NotFound
 from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.things import Thing
 
 
 class UnknownVerb(NotFound):
@@ -39,11 +40,16 @@ def unknown_verb_error(
     )
 
 
-def suggest_own_names(error: UnknownVerb, line: str, own_names: Iterable[str]) -> None:
-    """Put the caller's near aliases and equipped commands before other hints."""
+def suggest_own_names(
+    error: UnknownVerb, line: str, own_names: Iterable[str], tools: Iterable[Thing] = ()
+) -> None:
+    """Put the caller's tools, near aliases and equipped commands before other hints."""
     name = line.split(None, 1)[0].removeprefix("/") if line.split() else ""
+    tool = next((one for one in tools if name.lower() in (one.name, one.label)), None)
     near = find_near_names(name, own_names)
-    if near:
+    if tool is not None:
+        error.hints = (next_call("It is a tool: {} calls it.", "run", name=tool.label),)
+    elif near:
         error.hints = (suggest_names([f"/{own}" for own in near]),)
 
 

@@ -385,13 +385,10 @@ def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
 
 
 def dump_metadata(value: dict[str, Any] | None) -> str | None:
-    """Return JSON as it is stored: compact, with sorted keys.
-
-    Equal values are equal text.
-    """
+    """Return JSON as it is stored: compact, with its keys in their order."""
     if not value:
         return None
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _name_conflict(conn: Connection, thing: Thing) -> Conflict:

@@ -347,13 +347,9 @@ class ExecHandler(TaskHandler):
             flags = " ".join((*refused.flags, *_DOOR_FLAGS))
             refused.hints = (f"It has {flags}.{refused.text_note}",)
         if self._json:
-            await self._print_json(
-                {
-                    "error": refused.code,
-                    "message": refused.message,
-                    "hint": refused.hint_for(PERSON),  # who runs lines, too
-                }
-            )
+            hint = refused.hint_for(PERSON)  # who runs lines, too
+            told = {"error": refused.code, "message": refused.message, "hint": hint}
+            await self._print_json(told, indent=None)  # a line, as among events
             return
         view = draw_refusal(refused) if refused.span is None else draw_refusal(refused, line)
         self._channel.write_stderr(encode_plain_block(view, utf8=self._utf8, newline=self._newline))
@@ -366,12 +362,12 @@ class ExecHandler(TaskHandler):
             return render_block(draw_result(result), look)
         return encode_plain_lines(draw_lines(result), utf8=self._utf8, newline=self._newline)
 
-    async def _print_json(self, value: Any) -> None:
+    async def _print_json(self, value: Any, indent: int | None = 2) -> None:
         # In a thread: a tool result may be megabytes, and every character is checked.
-        await self._print(await asyncio.to_thread(self._json_text, value))
+        await self._print(await asyncio.to_thread(self._json_text, value, indent))
 
-    def _json_text(self, value: Any) -> bytes:
-        text = json.dumps(value, ensure_ascii=not self._utf8, indent=2)
+    def _json_text(self, value: Any, indent: int | None) -> bytes:
+        text = json.dumps(value, ensure_ascii=not self._utf8, indent=indent)
         # JSON escapes C0 itself; escape other non-printable characters in the same way.
         printable = "".join(
             c if c == "\n" or c.isprintable() else json.dumps(c)[1:-1] for c in text
