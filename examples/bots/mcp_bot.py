@@ -31,9 +31,15 @@ async def answer(client: Client, event: dict[str, Any]) -> None:
     """Answer as the event says, once: the key is that of the row that is answered."""
     reply, speaker = event["reply"], event["speaker"]["name"]
     room = {"room": reply["room"]} if "room" in reply else {}
-    words = f"{speaker}, I heard: {event['text'][:60]}"
+    words = f"{speaker}, I heard: {event['text'][:60].replace('@', '')}"
     key = f"{event.get('room', speaker)} {event['seq']}"
-    await call(client, reply["verb"], **reply["arguments"], **room, text=words, once=key)
+    for _ in range(5):
+        try:
+            await call(client, reply["verb"], **reply["arguments"], **room, text=words, once=key)
+            return
+        except RuntimeError as refused:  # too fast, or for good
+            print("not said:", refused, file=sys.stderr, flush=True)
+            await asyncio.sleep(3)
 
 
 async def listen() -> None:

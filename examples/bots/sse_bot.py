@@ -28,15 +28,16 @@ def ask(path: str, body: bytes | None = None, **headers: str) -> Any:
 def answer(event: dict[str, Any]) -> None:
     """Answer as the event says, once: the key is that of the row that is answered."""
     reply, speaker = event["reply"], event["speaker"]["name"]
-    words = {"text": f"{speaker}, I heard: {event['text'][:60]}"}
+    words = {"text": f"{speaker}, I heard: {event['text'][:60].replace('@', '')}"}
     room = f"?{urlencode({'room': reply['room']})}" if reply["room"] else ""
     key = f"{event['room'] or speaker} {event['seq']}"
     try:
         body = json.dumps(reply["arguments"] | words).encode()
         ask(f"verbs/{reply['verb']}{room}", body, **{"Idempotency-Key": key}).close()
     except HTTPError as refused:
-        if refused.status != 409:  # it was said already
+        if refused.status in (429, 503):  # too fast, or busy: it is accepted later
             raise
+        print("not said:", refused.read().decode(), file=sys.stderr, flush=True)
 
 
 def listen() -> None:

@@ -22,9 +22,15 @@ def answer(event: dict[str, Any]) -> None:
     reply, speaker = event["reply"], event["speaker"]["name"]
     room = ["--room", reply["room"]] if reply["room"] else []
     key = f"{event['room'] or speaker}-{event['seq']}"
-    words = f"{speaker}, I heard: {event['text'][:60]}"
-    command = [*SSH, reply["verb"], *reply["arguments"].values(), "--once", key, *room, "--stdin"]
-    subprocess.run(command, input=words.encode(), check=True, stdout=subprocess.DEVNULL)
+    words = f"{speaker}, I heard: {event['text'][:60].replace('@', '')}"
+    flags = ["--once", key, *room, "--stdin", "--json"]
+    command = [*SSH, reply["verb"], *reply["arguments"].values(), *flags]
+    done = subprocess.run(command, check=False, input=words.encode(), stdout=subprocess.PIPE)
+    is_later = b'"rate_limited"' in done.stdout or b'"unavailable"' in done.stdout
+    if done.returncode in (1, 2) and not is_later:
+        print("not said:", done.stdout.decode(), file=sys.stderr, flush=True)
+    elif done.returncode:  # too fast, or the server restarts
+        raise OSError(f"ssh has ended with {done.returncode}")
 
 
 def listen() -> None:
@@ -49,6 +55,6 @@ def listen() -> None:
 while True:
     try:
         listen()
-    except (OSError, ValueError, subprocess.CalledProcessError) as fault:
+    except (OSError, ValueError) as fault:
         print("again in 1 s:", fault, file=sys.stderr, flush=True)
     time.sleep(1)

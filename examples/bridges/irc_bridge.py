@@ -17,32 +17,35 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
+from uuid import uuid4
 
 WORLD, TOKEN = os.environ["WORLD"], os.environ["TOKEN"]
 ROOM, IRC, CHANNEL = sys.argv[1:4]
 CURSOR = Path(sys.argv[4] if len(sys.argv) > 4 else "irc-cursor.txt")
 NICK = "world"
-MAX_LINE_BYTES = 400  # of a message: IRC has 512 with all that goes before it
+MAX_LINE_CHARACTERS = 100  # each has up to 4 bytes, and IRC takes 512 with what goes before
 
 
-def ask(path: str, body: bytes | None = None) -> Any:
-    """Send a GET, or with a body a POST."""
+def ask(path: str, body: bytes | None = None, key: str = "") -> Any:
+    """Send a GET, or with a body a POST, which with a key is done once."""
     head = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    head |= {"Idempotency-Key": key} if key else {}
     return urlopen(Request(f"{WORLD}/api/v1/{path}", body, head), timeout=60)
 
 
 def to_room(nick: str, text: str) -> None:
-    """Say in the room what somebody says on IRC."""
+    """Say in the room what somebody says on IRC, once: the key is that of this line."""
     body = json.dumps({"speaker": nick, "text": text}).encode()
+    key = uuid4().hex
     while True:
         try:
-            ask(f"verbs/relay?{urlencode({'room': ROOM})}", body).close()
+            ask(f"verbs/relay?{urlencode({'room': ROOM})}", body, key).close()
             return
         except HTTPError as refused:
             print(refused.read().decode(), file=sys.stderr, flush=True)
-            if refused.status != 429:  # too fast: the server says when it may go on
+            if refused.status not in (429, 503):  # too fast, or busy
                 return
-            time.sleep(float(refused.headers["Retry-After"]))
+            time.sleep(float(refused.headers.get("Retry-After", 1)))
         except OSError:  # the server restarts
             time.sleep(1)
 
@@ -63,17 +66,19 @@ def from_irc(irc: socket.socket) -> None:
 def to_irc(irc: socket.socket, event: dict[str, Any]) -> None:
     """Say on IRC what somebody says in the room."""
     for line in event["text"].splitlines():
-        data = f"<{event['speaker']['name']}> {line}".encode()
-        for start in range(0, len(data), MAX_LINE_BYTES):
-            part = data[start : start + MAX_LINE_BYTES]
-            irc.sendall(f"PRIVMSG {CHANNEL} :".encode() + part + b"\r\n")
+        said = f"<{event['speaker']['name']}> {line}"
+        for start in range(0, len(said), MAX_LINE_CHARACTERS):
+            part = said[start : start + MAX_LINE_CHARACTERS]
+            irc.sendall(f"PRIVMSG {CHANNEL} :{part}\r\n".encode())
 
 
-def listen(irc: socket.socket) -> None:
+def listen(irc: socket.socket, reader: threading.Thread) -> None:
     """Hear the room from where the last run ended; the bridge does not hear itself."""
     last = CURSOR.read_text() if CURSOR.exists() else ""
     with ask(f"events?{urlencode({'rooms': ROOM, 'after': last, 'types': 'row'})}") as stream:
-        for line in stream:
+        for line in stream:  # at least each 15 s
+            if not reader.is_alive():
+                raise OSError("IRC has gone")
             event = json.loads(line[6:]) if line.startswith(b"data: ") else {}
             if event.get("kind") in ("chat", "emote"):
                 to_irc(irc, event)
@@ -91,7 +96,7 @@ while True:
             reader.start()
             while reader.is_alive():
                 try:
-                    listen(irc)
+                    listen(irc, reader)
                 except HTTPError as refused:
                     print(refused.read().decode(), file=sys.stderr, flush=True)
                 except OSError as fault:  # the server restarts, or IRC has gone

@@ -357,3 +357,20 @@ async def test_the_notice_of_a_build_names_what_it_removed(alice: Someone) -> No
     assert any("from a folder: 2 changes; removed a, t" in text for text in said), said
     await do(alice, "/restore a")
     assert (await do(alice, "/examine a")).content == "x"
+
+
+async def test_a_text_may_be_named_as_the_file_of_a_room(alice: Someone) -> None:
+    await build(alice, {"r/room.toml": "", "r/things/room.toml": "x"}, apply=True)
+    assert (await build(alice, await export(alice, "r"))).status == "same"
+
+
+async def test_no_trigger_is_turned_on_whose_script_does_not_run(alice: Someone) -> None:
+    """Also if the script is in the room already, where /put only warns."""
+    await build(alice, {"r/room.toml": ""}, apply=True)
+    await do(alice, "/join r")
+    await do(alice, "/put trigger:bad =", "-- @on enter\nreturn (")
+    for files in ({}, {"r/things/trigger+bad": "-- @on enter\nreturn ("}):
+        with pytest.raises(Invalid, match=r"r: (text )?trigger.bad: "):
+            await build(alice, {"r/room.toml": 'triggers = ["bad"]'} | files, apply=True)
+    with pytest.raises(NotFound, match="r: trigger gone: "):
+        await build(alice, {"r/room.toml": 'triggers = ["gone"]'}, apply=True)

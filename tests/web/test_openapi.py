@@ -22,6 +22,7 @@ from sshwarma.events.event_types import (
 )
 from sshwarma.verbs.registry import every_verb
 from sshwarma.web.api_docs import render_docs
+from sshwarma.web.event_stream import encode_event
 from sshwarma.web.openapi import describe_api
 from support.driver import Person, Server
 from support.http_api import Api
@@ -107,10 +108,14 @@ def test_events_are_as_described() -> None:
     schemas = describe_api()["components"]["schemas"]
     whole = schemas["Event"] | {"components": {"schemas": schemas}}
     validator = Draft202012Validator(whole)
-    heard = [
+    heard: list[HeardEvent] = [
         RowEvent(
             id="r:1,me:1", room="lobby", seq=1, at=1, kind="chat", text="hi", to_you=False,
             speaker=Speaker("bob", "person"), mention=True, reply=Reply("say", {}, "lobby"),
+        ),
+        RowEvent(
+            id="r:1,me:1", seq=1, at=1, kind="tool.call", text="\u00e9\"\n", to_you=True,
+            speaker=Speaker("qwen", "model"), mention=False, turn="t", tool="a:b", approval=3,
         ),
         EndEvent(None, "No room is left that you may hear.", again=False),
         PresenceEvent("lobby", ("bob",)),
@@ -118,6 +123,8 @@ def test_events_are_as_described() -> None:
     ]  # fmt: skip
     for event in heard:
         validator.validate(json.loads(EVENT_ADAPTER.dump_json(event)))
+        data = encode_event(event).decode().rpartition("data: ")[2]
+        assert json.loads(data) == json.loads(EVENT_ADAPTER.dump_json(event))
     assert list(validator.iter_errors({"type": "row", "room": "lobby"}))
     assert len(schemas["Event"]["oneOf"]) == len(get_args(HeardEvent))
 

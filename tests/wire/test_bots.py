@@ -82,7 +82,7 @@ def test_bot_that_is_killed_answers_each_call_once(
     program.kill()
     program.wait()
     name = server.owner.name
-    assert answers(server) == [f"{name}, I heard: @robo {text}" for text in expected]
+    assert answers(server) == [f"{name}, I heard: robo {text}" for text in expected]
 
 
 @pytest.mark.process

@@ -258,7 +258,7 @@ def test_posts_are_refused_in_words(world: Server, bob: Person, den: str) -> Non
     assert post(url, b'{"text": "x"}').status == 404
     world.owner.does(f"hook on ci --room {den}")
     answers = [post(url, b'{"text": "x"}').status for _ in range(MAX_HOOK_POSTS_PER_WINDOW + 1)]
-    assert answers[-1] == 429 or 429 in answers
+    assert 429 in answers
 
 
 def test_a_hook_has_the_rights_of_its_maker(world: Server, bob: Person, den: str) -> None:

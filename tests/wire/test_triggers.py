@@ -309,3 +309,40 @@ def test_a_time_starts_a_trigger_once(serve: Callable[..., Server]) -> None:
         f"at * * * * * {made['next_at']}"
     ]
     assert len(more) <= 1, "that of the next minute at most"
+    events = [one["event"] for one in runs(server.owner, "lobby", "tick")]
+    assert len(set(events)) == len(events)
+
+
+@pytest.mark.process
+def test_a_state_starts_a_trigger_once_over_an_orderly_stop(
+    serve: Callable[..., Server],
+) -> None:
+    """Also if the stop cuts the run: what it stored at its begin is not written over."""
+    server = serve()
+    script = (
+        "-- @on state:alarm\nhost.state().add('runs')\n"
+        "local till = os.clock() + 1\nwhile os.clock() < till do end\nreturn 'alarm'"
+    )
+    make(server.owner, "lobby", "watch", script)
+    server.owner.does("state add alarm --room lobby")
+    wait_until(lambda: runs(server.owner, "lobby", "watch"))
+    server.stop()
+    server.start()
+    server.owner.does("say --room lobby after")
+    server.owner.does("state remove alarm --room lobby", "state add alarm --room lobby")
+    wait_for_runs(server.owner, "lobby", "watch", 2)
+    assert len(runs(server.owner, "lobby", "watch")) == 2, "one for each time that it was set"
+
+
+def test_own_private_messages_start_no_trigger_on_rows(
+    world: Server, bob: Person, den: str
+) -> None:
+    """A trigger on rows would say them aloud."""
+    owner = world.owner
+    make(owner, den, "echo", '-- @on row\nreturn "heard " .. event.text')
+    owner.does(f"tell {bob.name} a secret")
+    bob.does(f"tell {owner.name} another")
+    bob.does(f"say --room {den} aloud")
+    wait_until(lambda: "heard aloud" in [one["text"] for one in runs(owner, den, "echo")])
+    heard = " ".join(one["text"] for one in runs(owner, den, "echo"))
+    assert "secret" not in heard and "another" not in heard

@@ -136,8 +136,12 @@ def list_unread(files: Iterable[str]) -> list[str]:
 
 
 def _find_roots(files: Iterable[str]) -> list[str]:
+    """Return the folders of rooms; a text may have the name room.toml."""
+    found = {path.removesuffix(f"/{ROOM_FILE}") for path in files if path.endswith(f"/{ROOM_FILE}")}
     return sorted(
-        path.removesuffix(f"/{ROOM_FILE}") for path in files if path.endswith(f"/{ROOM_FILE}")
+        root
+        for root in found
+        if not (root.rpartition("/")[2] == TEXTS_FOLDER and root.rpartition("/")[0] in found)
     )
 
 

@@ -59,11 +59,13 @@ class EventPattern:
         """Return whether an event is meant."""
         if not isinstance(event, RowEvent):
             return self.text == "turns"
+        if event.room is None:  # private: also what who hears has said to somebody
+            return self.text == "tell" and event.to_you
         match self.text:
             case "mention":
-                return event.mention and not event.to_you
+                return event.mention
             case "tell":
-                return event.to_you
+                return False
             case "approval":
                 return event.approval is not None
             case "enter":
@@ -71,7 +73,7 @@ class EventPattern:
             case "leave":
                 return event.kind == "presence" and not event.text.startswith("arrives")
             case "row":
-                return not event.to_you
+                return True
             case _:
                 return event.kind in self.kinds
 

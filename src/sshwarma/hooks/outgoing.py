@@ -100,7 +100,8 @@ class Hooks:
             raise Forbidden(f"{name}, who made {hook.name}, may not hear this room.")
         room = await self._world.room(hook.room_id)
         speaker = {"name": self._world.agents.name_of(hook.agent_id), "kind": "person"}
-        data = {"room": room.name, "speaker": speaker, "kind": "test", "text": "This is a test."}
+        data: dict[str, Any] = {"room": room.name, "speaker": speaker, "kind": "test"}
+        data |= {"at": now_ms(), "text": "This is a test."}
         message_id = f"{hook.id}.test.{now_ms()}"
         return await self._post(hook, message_id, ("test",), {**data, "type": "row"})
 
@@ -145,7 +146,8 @@ class Hooks:
         for row, event, on in await reader.rows.read():
             cursor = event.id if isinstance(event, RowEvent) else None
             message_id = f"{reader.hook.id}.{row.id}" + (".turns" if cursor is None else "")
-            data = EVENT_ADAPTER.dump_python(event, mode="json")
+            # With the time of the row: a body that is sent again must be the same.
+            data = {"at": row.created_at} | EVENT_ADAPTER.dump_python(event, mode="json")
             if not await self._deliver(reader, message_id, on, data, cursor):
                 return False
             reader.hook = replace(reader.hook, failing_since=None)
@@ -280,7 +282,7 @@ def make_body(
         document = {
             "hook": hook.name,
             "on": list(on),
-            "timestamp": format_iso(int(data.get("at", now_ms()))),
+            "timestamp": format_iso(int(data["at"])),
             "text": f"[{data.get('room') or 'private'}] {name}: {data.get('text', '')}",
             "data": data,
         }

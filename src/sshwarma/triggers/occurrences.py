@@ -49,7 +49,6 @@ class Occurrences:
 
     Attributes:
         rows: the rows of its room.
-        has_more: whether rows follow that were not read.
     """
 
     def __init__(self, world: World, trigger: Trigger, declaration: TriggerDeclaration) -> None:
@@ -62,11 +61,6 @@ class Occurrences:
             world, trigger.room_id, trigger.agent_id, declaration.patterns,
             trigger.cursor or None, with_own=True,
         )  # fmt: skip
-
-    @property
-    def has_more(self) -> bool:
-        """Whether rows follow that were not read."""
-        return self.rows.has_more
 
     @property
     def seconds_to_next(self) -> float | None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+import structlog
+
 from sshwarma.common.limits import (
     MAX_RUNNING_SCRIPTS,
     MAX_TRIGGER_EXCHANGES,
@@ -20,6 +22,7 @@ from sshwarma.common.limits import (
     RATE_WINDOW_SECONDS,
     TRIGGER_EXCHANGE_SECONDS,
 )
+from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.common.rate_limit import SlidingWindow
 from sshwarma.services import Services
 from sshwarma.triggers.occurrences import Occurrence
@@ -33,6 +36,8 @@ from sshwarma.world.errors import WorldError
 from sshwarma.world.names import TRIGGER_PREFIX
 from sshwarma.world.triggers import RunStatus, Trigger
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 MAX_TRACKED_TRIGGERS: Final = 10_000
 """Triggers of which it is known how often they ran lately."""
@@ -115,6 +120,9 @@ class TriggerRuns:
             text, status = await self._carry_out(trigger, occurrence, calls)
         except WorldError as error:
             text, status = error.message, "failed"
+        except Exception:
+            log.exception("a trigger failed", trigger=trigger.name)
+            text, status = INTERNAL_ERROR, "failed"
         finally:
             running_trigger.reset(cause)
         if text or calls.calls:

@@ -35,7 +35,9 @@ class Triggers:
         self._world = world
         self._runs = TriggerRuns(world, services)
         self._tasks = BackgroundTasks()
-        self._changed: asyncio.Queue[str] = asyncio.Queue()
+        self._changed: dict[str, None] = {}  # ids, in the order of the changes
+        self._has_changes = asyncio.Event()
+        self._is_stopping = False
         self._watching: dict[str, asyncio.Task[None]] = {}
 
     @classmethod
@@ -46,32 +48,49 @@ class Triggers:
         await RoomStateWatcher(world).check_once()  # else its first look would be a change
         await world.change(triggers.cut_runs)  # those that ran when the server was killed
         for trigger_id in await world.store.read(triggers.list_on):
-            running._changed.put_nowait(trigger_id)
+            running._note_change(trigger_id)
         stop = world.bus.on_event(TriggerChanged, running._hear)
         running._tasks.keep_running(running._follow_changes, name="triggers")
         try:
             yield running
         finally:
             stop()
+            running._is_stopping = True
             await running._tasks.cancel()
 
     def _hear(self, event: TriggerChanged) -> None:
-        self._changed.put_nowait(event.trigger_id)
+        self._note_change(event.trigger_id)
+
+    def _note_change(self, trigger_id: str) -> None:
+        self._changed[trigger_id] = None
+        self._has_changes.set()
 
     async def _follow_changes(self) -> None:
         """Run each trigger that was changed as it is now, and no more if it is off."""
         while True:
-            trigger_id = await self._changed.get()
-            earlier = self._watching.pop(trigger_id, None)
-            if earlier is not None:
-                earlier.cancel()
-                await asyncio.wait({earlier})
-                await self._world.change(partial(triggers.cut_runs, trigger_id=trigger_id))
-            trigger = await self._read(trigger_id)
-            if trigger is not None and trigger.off_reason is None:
-                self._watching[trigger_id] = self._tasks.keep_running(
-                    partial(self._watch, trigger_id), name=f"trigger {trigger_id}"
-                )
+            await self._has_changes.wait()
+            self._has_changes.clear()
+            for trigger_id in list(self._changed):
+                del self._changed[trigger_id]
+                try:
+                    await self._renew(trigger_id)
+                except BaseException:
+                    self._note_change(trigger_id)  # the task is started again, and finds it
+                    raise
+
+    async def _renew(self, trigger_id: str) -> None:
+        """End the task of a trigger, and start another one if it is on."""
+        earlier = self._watching.get(trigger_id)
+        if earlier is not None:
+            earlier.cancel()
+            await asyncio.wait({earlier})
+            await self._world.change(partial(triggers.cut_runs, trigger_id=trigger_id))
+            del self._watching[trigger_id]
+        trigger = await self._read(trigger_id)
+        if trigger is not None and trigger.off_reason is None:
+            self._watching[trigger_id] = self._tasks.keep_running(
+                partial(self._watch, trigger_id), name=f"trigger {trigger_id}"
+            )
 
     async def _read(self, trigger_id: str) -> Trigger | None:
         return await self._world.store.read(partial(triggers.read_trigger, trigger_id=trigger_id))
@@ -98,6 +117,7 @@ class Triggers:
                 while True:
                     wake.event.clear()
                     if await rows.may_hear():
+                        position = None  # during a batch, each run has stored its own
                         for occurrence in await occurrences.find(with_rows=wake.take_rows()):
                             if not await self._runs.run(trigger.id, occurrence):
                                 return
@@ -115,7 +135,8 @@ class Triggers:
                         async with asyncio.timeout(occurrences.seconds_to_next):
                             await wake.event.wait()
             finally:
-                if position is not None:
+                # Not if the trigger was changed: who turns it on stores where it begins.
+                if position and self._is_stopping and trigger.id not in self._changed:
                     await self._world.change(
                         partial(triggers.store_position, trigger_id=trigger.id, position=position)
                     )

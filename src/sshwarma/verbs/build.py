@@ -14,7 +14,7 @@ from sshwarma.building import archive
 from sshwarma.building.apply import apply_plan
 from sshwarma.building.plan import Plan, RoomStep, make_plan
 from sshwarma.building.read_room import read_room_folder
-from sshwarma.building.room_folder import join_files, list_unread, read_folders
+from sshwarma.building.room_folder import RoomFolder, join_files, list_unread, read_folders
 from sshwarma.common.limits import MAX_SHOWN_BUILD_STEPS
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.lua_tools.trigger_declaration import parse_trigger
@@ -27,7 +27,7 @@ from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import TRIGGER_RIGHT, DataRight
 from sshwarma.verbs.shell_command import write_ssh_command
 from sshwarma.workspaces.text_diff import compare_contents
-from sshwarma.world import movement, names
+from sshwarma.world import movement, names, things
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError, empty_error
@@ -135,6 +135,7 @@ async def build_rooms(caller: Caller, data: bytes, *, is_applied: bool, prune: b
     plan = await caller.world.store.read(plan_from)
     await _check_rights(caller, plan)
     await _check_scripts(caller, plan.steps)
+    await _check_triggers(caller, plan, folders)
     names_of_rooms = tuple(folder.name for folder in folders)
     shown = await asyncio.to_thread(_show_steps, plan.steps[:MAX_SHOWN_BUILD_STEPS])
     status: BuildStatus = "planned" if plan.steps else "same"
@@ -227,6 +228,32 @@ async def _check_scripts(caller: Caller, steps: Sequence[RoomStep]) -> None:
                 await lua.check_syntax(step.name, step.new)
         except Invalid as error:
             error.message = f"{step.room}: {step.kind} {step.name}: {error.message}"
+            raise
+
+
+async def _check_triggers(caller: Caller, plan: Plan, folders: Sequence[RoomFolder]) -> None:
+    """Raise unless the scripts of triggers run that are turned on, also unchanged.
+
+    Raises:
+        Invalid: naming the trigger.
+    """
+    texts = {folder.name: folder.texts for folder in folders}
+    for step in plan.steps:
+        if step.kind != "trigger" or step.action == "remove":
+            continue
+        name = f"{names.TRIGGER_PREFIX}{step.name}"
+        source = texts[step.room].get(name)
+        if source is None and (room_id := plan.rooms.get(step.room)):
+            query = partial(things.find_child, parent_id=room_id, name=name)
+            found = await caller.world.store.read(query)
+            source = None if found is None else found.content
+        if source is None:
+            continue  # the step says that there is no such text
+        try:
+            parse_trigger(source)
+            await services_of(caller).lua_tools.check_syntax(name, source)
+        except Invalid as error:
+            error.message = f"{step.room}: trigger {step.name}: {error.message}"
             raise
 
 

@@ -223,7 +223,7 @@ async def turn_off(caller: Caller, name: HookName) -> Confirmation:
 
 @hook.verb("on", needs=Right.BUILD, tool=False, examples=("/hook on pager",))
 async def turn_on(caller: Caller, name: HookName) -> Confirmation:
-    """Turn a hook on. It posts the events since it was turned off first.
+    """Turn a hook on. An outgoing one first posts what happened while it was off.
 
     Args:
         name: the hook.

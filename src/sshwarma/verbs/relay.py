@@ -34,7 +34,7 @@ async def relay(
     to other places of talk.
 
     Args:
-        speaker: their name; what is no letter, digit or one of . | - becomes _.
+        speaker: their name; characters other than letters, digits, . | and - become _.
         text: the message.
         note: the kind of the journal entry that it becomes, instead of being said.
     """

@@ -204,7 +204,7 @@ async def try_trigger(
 
     Args:
         name: the trigger.
-        event: values of the event, as a JSON object. Those of a test are there without it.
+        event: values of the event, as a JSON object (default: as the first condition has them).
     """
     found = await _find(caller, name)
     declaration = await _check_script(caller, found.name, found.script or "")

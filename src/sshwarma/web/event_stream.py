@@ -37,7 +37,7 @@ QUERY: Final[Mapping[str, str]] = {
     "rooms": "names of rooms, with commas (default: the agent's last room)",
     "after": "id of the last event that was heard (default: now); also the header Last-Event-ID",
     "types": "types of events, with commas (default: all)",
-    "own": "true to hear what the agent says itself, too",
+    "own": "true to hear what the agent says itself, too (default: false)",
 }
 """The arguments of a request, with what they are for."""
 
@@ -158,6 +158,11 @@ def _encode_reply(verb: str, arguments: tuple[tuple[str, str], ...], room: str |
 def describe_query() -> list[dict[str, Any]]:
     """Return the arguments for the description of the API."""
     return [
-        {"name": name, "in": "query", "description": about, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "query",
+            "description": about,
+            "schema": {"type": "boolean" if name == "own" else "string"},
+        }
         for name, about in QUERY.items()
     ]

@@ -29,6 +29,7 @@ _SCHEMA_REF: Final = "#/components/schemas/{model}"
 _REFUSALS: Final = {
     401: "The token is missing, unknown, expired or revoked.",
     403: "The agent, or the scope of the token, lacks a right.",
+    408: "The body did not arrive in time.",
     404: "There is no such room, verb or thing, or none that the agent may know of.",
     409: "The request clashes with the present state.",
     413: "The body is too large.",

@@ -118,8 +118,8 @@ class KeyedRequests:
             )
         if stored.status is None:
             raise Conflict(
-                f"The request with this {KEY_HEADER} was cut before its answer: its client or the"
-                " server had gone. What it did until then is stored."
+                f"The request with this {KEY_HEADER} was cut, or failed, before its answer."
+                " What it did until then is stored."
             )
         if stored.body is None:
             raise Conflict(
