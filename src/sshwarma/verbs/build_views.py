@@ -83,7 +83,7 @@ def draw_build_result(result: BuildResult, reader: Reader) -> Block:
         unread = join_with_rest(result.unread, MAX_NAMED_KEPT)
         words = f"Not read, as no folder with a room.toml has it: {unread}."
         lines.append(line(("warn", words), hang=2))
-    lines.append(line(_describe(result)))
+    lines.append(line(_describe(result, reader)))
     removed = [step for step in result.steps if step.action == "remove"]
     for step in removed[: result.status == "applied"]:
         if step.kind in ("text", "tool"):
@@ -92,7 +92,7 @@ def draw_build_result(result: BuildResult, reader: Reader) -> Block:
     return block(*lines)
 
 
-def _describe(result: BuildResult) -> str:
+def _describe(result: BuildResult, reader: Reader) -> str:
     rooms = join_with_rest(result.rooms, MAX_NAMED_KEPT)
     match result.status:
         case "same":
@@ -100,4 +100,5 @@ def _describe(result: BuildResult) -> str:
         case "applied":
             return f"Done: {format_count(result.count, 'change')}."
         case _:
-            return f"{format_count(result.count, 'change')} to do. With --apply they are done."
+            flag = "--apply" if reader.is_person else "apply: true"
+            return f"{format_count(result.count, 'change')} to do. With {flag} they are done."
