@@ -256,6 +256,9 @@ END = bytes(1024)
         (make_header(b"4", tarfile.XHDTYPE) + b"4 a\n".ljust(512) + END, "long name"),
         (archive.pack({"r/room.toml": "", "r/things/a": "x"})[:1536], "its end is missing"),
         (archive.pack({"r/room.toml": ""})[:700], "its end is missing"),
+        (archive.pack({"r/room.toml": ""})[:1024] + archive.pack({"r/x": ""}), "follows its end"),
+        (make_header(b"13", tarfile.XHDTYPE) + b"99 path=ab\n".ljust(512) + END, "long name"),
+        (archive.pack({"r/" + "a" * 2_000: ""}), "more than 1000 characters"),
         (b"\x1f\x8b" + END, "it is compressed"),
         (b"", "its end is missing"),
     ],
@@ -297,13 +300,15 @@ def test_archives_of_other_programs_are_read() -> None:
     ("text", "told"),
     [
         (".".join("a" * 60_000) + "=1", "a key has too many parts"),
-        ("[" + " . ".join(["'a'"] * 60_000) + "]", "a key has too many parts"),
+        ("[" + " . ".join(["'a'"] * 20_000) + "]", "a key has too many parts"),
+        (".".join(['"a\\""'] * 20_000) + "=1", "a key has too many parts"),
+        ("a = 1\n" * 100_000, r"room\.toml are too long"),
         ("states=" + "[" * 5_000, "in each other too often"),
         ("vibe=" + "9" * 100_000, "a number has too many digits"),
     ],
 )
 def test_a_room_file_takes_bounded_work(text: str, told: str) -> None:
-    with pytest.raises(Invalid, match=told):
+    with pytest.raises((Invalid, TooLarge), match=told):
         read_folders({"r/room.toml": text})
 
 

@@ -186,9 +186,27 @@ def test_bots_over_ssh_are_programs_while_they_hear(
         told = alice.json(f"say --room {room} @{bob.name} three")["note"]
         assert f"{bob.name} was called by programs before" in told
         assert not next_of(second, alice.name)["mention"]
+        piped = f"/join {room}\n@{bob.name} by a pipe\n".encode()
+        subprocess.run(alice.ssh("-T"), input=piped, check=True, stdout=subprocess.DEVNULL)
+        assert (next_of(second, alice.name))["kind"] == "presence"
+        assert not next_of(second, alice.name)["mention"]
         world.owner.does(f"say --room {room} and now?")
         bob.does(f"say --room {room} @{alice.name} four")
         assert next_of(first, bob.name)["mention"]
+
+
+def test_a_person_who_watches_events_is_no_program(
+    world: Server, alice: Person, token: str, room: str
+) -> None:
+    with hearing(world, token, rooms=room) as stream:
+        command = [*alice.ssh("-T"), f"events {room}"]
+        with subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        ) as watching:
+            assert watching.stdout and watching.stdout.readline().startswith(b"Hearing")
+            alice.does(f"say --room {room} hello")
+            assert next_of(stream, alice.name)["speaker"]["kind"] == "person"
+            watching.terminate()
 
 
 def test_alarms_and_people_behind_bridges_call_again(

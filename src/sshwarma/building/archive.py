@@ -13,6 +13,9 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid, TooLarge
 from sshwarma.world.reader import TextByReader
 
+MAX_PATH_CHARACTERS: Final = 1_000
+"""Characters of a path: names of rooms and things have at most 64, and folders are few."""
+
 _MAX_LENGTH_DIGITS: Final = 8
 """Of the length of a record: no archive has a record of 10 MB."""
 
@@ -87,7 +90,11 @@ def _read_members(data: bytes) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
                 pass  # facts about the archive, such as the commit of `git archive`
             case _:
                 member.name, name = name or member.name, ""
+                if len(member.name) > MAX_PATH_CHARACTERS:
+                    raise _damaged(f"a name has more than {MAX_PATH_CHARACTERS} characters")
                 yield member, content
+    if data[at:].strip(b"\0"):
+        raise _damaged(f"something follows its end (byte {at})")
 
 
 def _read_long_name(records: bytes) -> str:
@@ -101,7 +108,7 @@ def _read_long_name(records: bytes) -> str:
         digits, _, _ = records[at : at + _MAX_LENGTH_DIGITS].partition(b" ")
         length = int(digits) if digits.isdigit() else 0
         key, equals, value = records[at + len(digits) + 1 : at + length].partition(b"=")
-        if not equals or not value.endswith(b"\n"):
+        if not equals or not value.endswith(b"\n") or at + length > len(records):
             raise _damaged("a header with a long name is damaged")
         if key == b"size" or key.startswith(b"GNU.sparse"):
             raise _damaged(f"a file is stored in another form ({key.decode()!a})")

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Final, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from sshwarma.common.messages import with_limit
+from sshwarma.common.units import KIB
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.world import names
-from sshwarma.world.errors import Invalid
+from sshwarma.world.errors import Invalid, TooLarge
 
 ROOM_FILE: Final = "room.toml"
 TEXTS_FOLDER: Final = "things"
@@ -23,10 +25,13 @@ TOOL_SUFFIX: Final = ".lua"
 _COLON: Final = "+"
 """Stands for : in the name of a file: not every system has that, and no name here has +."""
 
+MAX_ROOM_FILES_CHARACTERS: Final = 256 * KIB
+"""Characters of all room.toml of an archive: to read a megabyte of odd TOML takes seconds."""
+
 _BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors begin a file with it."""
 
-_KEY: Final = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_KEY: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _LONG_KEY: Final = re.compile(rf"(?<![\w-])(?:{_KEY}[ \t]*+\.[ \t]*+){{50}}")
 """A key of more parts than any name has: the memory for it grows with their square."""
 
@@ -107,12 +112,17 @@ def read_folders(files: Mapping[str, str]) -> list[RoomFolder]:
 
     Raises:
         Invalid: naming the file that is wrong.
+        TooLarge: if all room.toml have more than MAX_ROOM_FILES_CHARACTERS.
     """
     roots = _find_roots(files)
     if not roots:
         raise Invalid(
             f"There is no {ROOM_FILE}.", hint="The folder of each room has one: NAME/room.toml."
         )
+    size = sum(len(files[f"{root}/{ROOM_FILE}"]) for root in roots)
+    if size > MAX_ROOM_FILES_CHARACTERS:
+        limit = with_limit(f"The files {ROOM_FILE} are too long", MAX_ROOM_FILES_CHARACTERS)
+        raise TooLarge(f"{limit}.")
     found: dict[str, RoomFolder] = {}
     for root in roots:
         name = names.check_name(root.rpartition("/")[2], "room")

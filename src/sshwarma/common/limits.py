@@ -1806,6 +1806,9 @@ MAX_HOOK_POSTS_PER_WINDOW: Final = 200
 """Posts to the hooks of one agent in RATE_WINDOW_SECONDS: each becomes a line that all in a room
 read."""
 
+MAX_HOOK_HOPS: Final = 3
+"""Hooks that a text comes through, one posting to the next: two that post to each other end so."""
+
 HOOK_TIMEOUT_SECONDS: Final = 15.0
 """Seconds that the server of a hook has to answer. Events after it wait meanwhile."""
 

@@ -32,8 +32,9 @@ async def find_rooms(caller: Caller, names: Sequence[str]) -> list[Room]:
 
 
 async def open_feed(
-    caller: Caller, rooms: str = "", after: str = "", types: str = "", *, with_own: bool = False
-) -> EventFeed:
+    caller: Caller, rooms: str = "", after: str = "", types: str = "", *, with_own: bool = False,
+    is_of_program: bool = True,
+) -> EventFeed:  # fmt: skip
     """Return the events of rooms, for a caller.
 
     Args:
@@ -42,6 +43,7 @@ async def open_feed(
         after: the id of the last event that was heard; "" for now.
         types: types of events, with commas; "" for all.
         with_own: whether the caller hears what it says itself.
+        is_of_program: whether a program reads it, and no person.
 
     Raises:
         Invalid: if a value is malformed, or there are too many rooms.
@@ -51,7 +53,7 @@ async def open_feed(
     wanted = [_read_type(word.strip()) for word in types.split(",") if word.strip()]
     cursor = parse_cursor(after) if after else None
     chosen = await find_rooms(caller, names)
-    return EventFeed(caller, chosen, cursor, wanted, with_own=with_own)
+    return EventFeed(caller, chosen, cursor, wanted, with_own=with_own, is_of_program=is_of_program)
 
 
 def _read_type(word: str) -> EventType:

@@ -74,6 +74,7 @@ class EventFeed:
         types: Collection[EventType] = (),
         *,
         with_own: bool = False,
+        is_of_program: bool = True,
     ) -> None:
         """Listen in rooms that the caller may enter.
 
@@ -83,6 +84,7 @@ class EventFeed:
             after: the position in their logs; None for now, also in a room that it lacks.
             types: the types of events to hear; empty for all types.
             with_own: whether the caller hears what it says itself.
+            is_of_program: whether a program reads it, and no person.
 
         Raises:
             RateLimited: if the caller has MAX_EVENT_STREAMS_PER_AGENT.
@@ -94,6 +96,8 @@ class EventFeed:
         names = {room.id: room.name for room in rooms}
         self._heard = HeardRows(caller.world, caller.agent, names, with_own=with_own)
         self._after = after
+        self._counts = [caller.world.open_feeds]
+        self._counts += [caller.world.program_feeds] * is_of_program
         self._types = frozenset(types)
         self._waiting: deque[object] = deque()
         self._ending: EndEvent | None = None
@@ -116,7 +120,8 @@ class EventFeed:
     def _listen(self) -> list[Callable[[], None]]:
         """Count the stream, and listen on the bus; return what stops that."""
         self._check_limit()  # others may have begun since it was made
-        self._world.open_feeds[self._agent_id] += 1
+        for counts in self._counts:
+            counts[self._agent_id] += 1
         bus = self._world.bus
         stops = [bus.on_room(room_id, self._on_event) for room_id in self._heard.names]
         stops.append(bus.on_agent(self._agent_id, self._on_event))
@@ -131,10 +136,10 @@ class EventFeed:
         for stop in self._stops:
             stop()
         self._stops = []
-        open_feeds = self._world.open_feeds
-        open_feeds[self._agent_id] -= 1
-        if not open_feeds[self._agent_id]:
-            del open_feeds[self._agent_id]
+        for counts in self._counts:
+            counts[self._agent_id] -= 1
+            if not counts[self._agent_id]:
+                del counts[self._agent_id]
 
     def end(self, reason: str, *, again: bool) -> None:
         """End the stream with a reason; `again` says that the rest can be heard later."""

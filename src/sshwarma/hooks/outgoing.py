@@ -20,7 +20,11 @@ from typing import Any, Final
 import structlog
 
 from sshwarma.common.background import BackgroundTasks
-from sshwarma.common.limits import MAX_HOOK_FAILING_SECONDS, MAX_HOOK_RETRY_SECONDS
+from sshwarma.common.limits import (
+    MAX_HOOK_FAILING_SECONDS,
+    MAX_HOOK_HOPS,
+    MAX_HOOK_RETRY_SECONDS,
+)
 from sshwarma.common.times import format_iso
 from sshwarma.events.event_types import EVENT_ADAPTER, RowEvent
 from sshwarma.events.matching_rows import MatchingRows, Wake
@@ -31,6 +35,7 @@ from sshwarma.hooks.sender import HookSender, Outcome
 from sshwarma.hooks.signing import make_headers
 from sshwarma.hooks.templates import fill_body
 from sshwarma.world import rows
+from sshwarma.world.authors import HOPS_KEY
 from sshwarma.world.errors import Forbidden, TooLarge
 from sshwarma.world.ids import now_ms
 from sshwarma.world.store import Change
@@ -39,6 +44,9 @@ from sshwarma.world.world import World
 _random: Final = SystemRandom()  # hooks of one server do not try again at the same moment
 
 log = structlog.get_logger(__name__)
+
+HOPS_HEADER: Final = "Sshwarma-Hops"
+"""The header that says how many hooks an event has come through before."""
 
 MAX_UNSTORED_ROWS: Final = 500
 """Rows that a hook passes over before it stores where it is: a restart reads them again."""
@@ -148,7 +156,8 @@ class Hooks:
             message_id = f"{reader.hook.id}.{row.id}" + (".turns" if cursor is None else "")
             # With the time of the row: a body that is sent again must be the same.
             data = {"at": row.created_at} | EVENT_ADAPTER.dump_python(event, mode="json")
-            if not await self._deliver(reader, message_id, on, data, cursor):
+            hops = int(row.meta.get(HOPS_KEY, 0))
+            if not await self._deliver(reader, message_id, on, data, cursor, hops):
                 return False
             reader.hook = replace(reader.hook, failing_since=None)
             if cursor is not None:
@@ -166,7 +175,7 @@ class Hooks:
 
     async def _deliver(
         self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any],
-        cursor: str | None,
+        cursor: str | None, hops: int,
     ) -> bool:  # fmt: skip
         """Post an event until it arrives; return False once the hook is off.
 
@@ -176,7 +185,7 @@ class Hooks:
         failing_since = hook.failing_since
         while True:
             began = time.monotonic()
-            outcome, is_passed = await self._try(reader, message_id, on, data)
+            outcome, is_passed = await self._try(reader, message_id, on, data, hops)
             took = round((time.monotonic() - began) * 1000)
             at = now_ms()
             delivery = Delivery(at, message_id, outcome.status, took, outcome.error)
@@ -207,27 +216,32 @@ class Hooks:
             await asyncio.sleep(max(outcome.retry_after, backoff * (0.8 + 0.4 * _random.random())))
 
     async def _try(
-        self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any]
-    ) -> tuple[Outcome, bool]:
+        self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any],
+        hops: int,
+    ) -> tuple[Outcome, bool]:  # fmt: skip
         """Post an event once; return how it went, and whether it is passed over.
 
         Rights are asked for at each attempt: there may be a day between the first and the last.
         """
         if not await reader.rows.may_hear():
             return Outcome(None, "not sent: who made the hook may not hear the room"), True
+        if hops >= MAX_HOOK_HOPS:
+            return Outcome(None, f"not sent: it came through {hops} hooks"), True
         try:
-            return await self._post(reader.hook, message_id, on, data), False
+            return await self._post(reader.hook, message_id, on, data, hops), False
         except TooLarge as error:
             return Outcome(None, f"not sent: {error.message}"), True
 
     async def _post(
-        self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any]
-    ) -> Outcome:
+        self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any],
+        hops: int = 0,
+    ) -> Outcome:  # fmt: skip
         target = hook.target
         if target is None:
             raise TypeError("an incoming hook posts nothing")
         body = await asyncio.to_thread(make_body, hook, target, on, data)
         headers = make_headers(hook.secret, message_id, int(time.time()), body)
+        headers |= {HOPS_HEADER: str(hops)} if hops else {}
         agent = self._world.agents.get(hook.agent_id)
         # Private addresses are for owners. A former owner must not reach them any more.
         may_reach_private = target.allow_private and agent is not None and agent.role == "owner"

@@ -30,8 +30,9 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
         WorldError: with the problem, and how to correct the line.
     """
     _check_unicode(line, piped)
-    if caller.door == "exec" and caller.world.open_feeds[caller.agent.id]:
-        is_of_program.set(True)  # a bot, which hears by `events` and says by commands
+    has_screen = caller.check_question is not None
+    if caller.world.program_feeds[caller.agent.id] and not has_screen:
+        is_of_program.set(True)  # a bot, which hears by `events` and says by commands or a pipe
     line = _expand_alias(caller, line)
     if is_talk(line):
         return await invoke(

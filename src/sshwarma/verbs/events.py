@@ -61,7 +61,9 @@ async def events(
         raise Invalid(
             "The screen shows what happens here.", hint="From a shell: ssh HOST events --json"
         )
-    return await open_feed(caller, ",".join(rooms.split()), after, types, with_own=own)
+    names = ",".join(rooms.split())
+    is_of_program = caller.wants_json
+    return await open_feed(caller, names, after, types, with_own=own, is_of_program=is_of_program)
 
 
 @view(EventFeed)

@@ -9,6 +9,7 @@ from sshwarma.common.limits import MAX_ROW_PART_CHARACTERS
 from sshwarma.services import services_of
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.arguments import UsableToolName
+from sshwarma.verbs.hook_views import HookTest
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.render_views import draw_rendered_text
 from sshwarma.verbs.rendered_file import load_content, read_content
@@ -129,4 +130,6 @@ def is_failed_run(result: object) -> bool:
     """
     if isinstance(result, CommandResult):
         return result.is_failed
+    if isinstance(result, HookTest):
+        return bool(result.error)
     return isinstance(result, RunResult | ToolTestResult) and not result.ok

@@ -166,7 +166,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
 def _is_program(caller: Caller, agent: Agent) -> bool:
     """Return whether a program hears as an agent now."""
     here = caller.world.presence.connections_of(agent.id)
-    return bool(caller.world.open_feeds[agent.id]) or any(one.door == "mcp" for one in here)
+    return bool(caller.world.program_feeds[agent.id]) or any(one.door == "mcp" for one in here)
 
 
 async def _name_unheard(caller: Caller, row: Row) -> list[str]:

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from sshwarma.common.limits import (
     MAX_HOOK_BODY_BYTES,
+    MAX_HOOK_HOPS,
     MAX_HOOK_POSTS_PER_WINDOW,
     RATE_WINDOW_SECONDS,
 )
@@ -24,6 +25,7 @@ from sshwarma.common.rate_limit import MAX_TRACKED_AGENTS, SlidingWindow
 from sshwarma.common.refusals import count_refusal
 from sshwarma.hooks import records
 from sshwarma.hooks.incoming import make_text, read_document
+from sshwarma.hooks.outgoing import HOPS_HEADER
 from sshwarma.hooks.records import Delivery, Hook, IncomingSource
 from sshwarma.services import Services
 from sshwarma.settings import ReloadableSettings
@@ -34,7 +36,7 @@ from sshwarma.web.request_replay import AnsweredBefore, KeyedRequests
 from sshwarma.world.access import TokenScope
 from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
-from sshwarma.world.causes import is_of_program
+from sshwarma.world.causes import hook_hops, is_of_program
 from sshwarma.world.errors import NotFound, RateLimited, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.world import World
@@ -42,6 +44,8 @@ from sshwarma.world.world import World
 HOOK_PATH: Final = "/hooks/{secret}"
 
 RATE_LIMITED: Final = 429
+
+_HOPS: Final = tuple(str(number) for number in range(MAX_HOOK_HOPS + 1))
 
 _ID_HEADERS: Final = ("idempotency-key", "webhook-id", "x-github-delivery")
 """Headers with which services name a post, so that one which is sent again is not taken twice."""
@@ -100,6 +104,8 @@ class IncomingHooks:
     ) -> tuple[str, Response]:
         """Say or note what was posted; return the number of its row and the response."""
         is_of_program.set(True)
+        given = request.headers.get(HOPS_HEADER, "")
+        hook_hops.set(1 + (int(given) if given in _HOPS else 0))
         if wait := self._rate.hit(hook.agent_id):
             count_refusal("hook_posts")
             limit = with_limit(

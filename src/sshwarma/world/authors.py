@@ -10,5 +10,8 @@ EXTERNAL_KEY: Final = "external"
 CAUSE_KEY: Final = "trigger"
 """The key of a row's metadata that holds the id of the trigger in whose course it was written."""
 
+HOPS_KEY: Final = "hops"
+"""The key of a row's metadata that holds how many hooks its text has come through."""
+
 SPEAKER_KEY: Final = "speaker"
 """The key of a row's metadata that holds for whom its author speaks."""

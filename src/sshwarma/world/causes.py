@@ -22,14 +22,18 @@ is_of_program: ContextVar[bool] = ContextVar("is_of_program", default=False)
 """Whether something runs for a request over HTTP or MCP."""
 
 
+hook_hops: ContextVar[int] = ContextVar("hook_hops", default=0)
+"""How many hooks a text has come through, as the one that posted it says."""
+
+
 def mark_cause(work: Callable[[Change], T]) -> Callable[[Change], T]:
     """Return a change that knows its trigger, and whether a program asked."""
-    cause, is_external = running_trigger.get(), is_of_program.get()
+    cause, is_external, hops = running_trigger.get(), is_of_program.get(), hook_hops.get()
     if not cause and not is_external:
         return work
 
     def run(tx: Change) -> T:
-        tx.cause, tx.is_external = cause, is_external
+        tx.cause, tx.is_external, tx.hook_hops = cause, is_external, hops
         return work(tx)
 
     return run

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, LargeBinary, RowMapping, cast, func, select
 from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.visible_nul import replace_nul
-from sshwarma.world.authors import CAUSE_KEY, EXTERNAL_KEY
+from sshwarma.world.authors import CAUSE_KEY, EXTERNAL_KEY, HOPS_KEY
 from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
@@ -63,6 +63,8 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
         meta = {**(meta or {}), CAUSE_KEY: tx.cause}
     if tx.is_external and author_id is not None:
         meta = {**(meta or {}), EXTERNAL_KEY: True}
+    if tx.hook_hops:
+        meta = {**(meta or {}), HOPS_KEY: tx.hook_hops}
     row_id, seq = new_id(), tx.next_seq(room_id, read_last_seq)
     inserted = tx.conn.exec_driver_sql(
         _INSERT_ROW,

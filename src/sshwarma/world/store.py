@@ -68,10 +68,11 @@ class Change:
     """One unit of work while it runs: connection, time, and events it will cause.
 
     `cause` is the trigger in whose course it is, "" without one, and `is_external` says that a
-    program asked for it: the rows that it appends say so.
+    program asked for it; `hook_hops` are the hooks that it came through. The rows that it appends
+    say so.
     """
 
-    __slots__ = ("_last_seq", "cause", "conn", "events", "is_external", "now")
+    __slots__ = ("_last_seq", "cause", "conn", "events", "hook_hops", "is_external", "now")
 
     def __init__(self, conn: Connection, last_seq: dict[str, int]) -> None:
         self.conn = conn
@@ -79,6 +80,7 @@ class Change:
         self.events: list[Event] = []
         self.cause = ""
         self.is_external = False
+        self.hook_hops = 0
         self._last_seq = last_seq
 
     def publish_on_commit(self, happened: Event) -> None:

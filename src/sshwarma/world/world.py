@@ -83,6 +83,7 @@ class World:
         self.file_volume = StoredVolume("files")
         self.unread_messages = UnreadMessages()
         self.open_feeds: Counter[str] = Counter()  # streams of events, by agent
+        self.program_feeds: Counter[str] = Counter()  # those that a program reads
         self.version = 0
         self._detected_states: Mapping[str, frozenset[str]] = {}  # by room id
         self.store: Store
