@@ -2,8 +2,9 @@
 
     python -m benchmarks.events [--listeners 200]
 
-The baseline is one listener in the same run. Times are from the row's own time, which is taken
-before its transaction is committed, in whole milliseconds.
+The baselines are one listener, and a bare server that writes as many bytes to each of as many
+sockets, both in the same run. Times are from the row's own time, which is taken before its
+transaction is committed, in whole milliseconds.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ import argparse
 import asyncio
 import json
 import re
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+import uvloop
 
 from benchmarks.mcp_server import running, serve
 from sshwarma.verbs.registry import tool_specs
@@ -31,6 +36,57 @@ PAUSE_SECONDS = 0.05
 
 _AT = re.compile(rb'\ndata: .*?"at":(\d+)')
 """The time of a row; to read all of it as JSON would take the processor from the server."""
+
+
+BARE_BODY = b"x" * 450
+"""About as much as an event has besides its time."""
+
+
+class BareServer(asyncio.Protocol):
+    """A server that only writes: what any server needs for this on this machine."""
+
+    def __init__(self, transports: list[asyncio.Transport]) -> None:
+        self._transports = transports
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Keep the connection."""
+        self._transports.append(transport)
+
+
+async def serve_bare(listeners: int) -> None:
+    """Print the port, wait for the listeners, and write rows to all of them."""
+    transports: list[asyncio.Transport] = []
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: BareServer(transports), "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    while len(transports) < listeners:
+        await asyncio.sleep(0.05)
+    for _ in range(ROWS):
+        await asyncio.sleep(PAUSE_SECONDS)
+        event = b'event: row\ndata: {"x":"%s","at":%d}\n\n' % (BARE_BODY, time.time() * 1000)
+        for transport in transports:
+            transport.write(event)
+    await asyncio.sleep(0.5)  # until all is read
+
+
+async def measure_bare(listeners: int) -> str:
+    """Return the ages of what a bare server writes, as a line."""
+    command = [sys.executable, "-m", "benchmarks.events", "--bare", str(listeners)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    heard = Listeners(f"127.0.0.1:{int(await process.stdout.readline())}")
+    loop = asyncio.get_running_loop()
+    for _ in range(listeners):
+        await loop.create_connection(lambda: _Listener(heard), heard.host, heard.port)
+    await process.wait()
+    return f"{listeners:4} sockets of a bare server: {describe_ages(heard.ages)}"
+
+
+def describe_ages(ages: list[float]) -> str:
+    """Return percentiles in words."""
+    ordered = sorted(ages)
+    parts = (f"p{share} {ordered[int(len(ages) * share / 100)]:.1f} ms" for share in (50, 90, 99))
+    return ", ".join(parts)
 
 
 async def make_tokens(path: Path, agents: int) -> list[str]:
@@ -124,16 +180,20 @@ async def measure(address: str, tokens: list[str], listeners: int) -> str:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    ages = sorted(heard.ages)
-    parts = (f"p{share} {ages[int(len(ages) * share / 100)]:.1f} ms" for share in (50, 90, 99))
-    return f"{listeners:4} listeners: {', '.join(parts)}"
+    return f"{listeners:4} listeners: {describe_ages(heard.ages)}"
 
 
 async def main() -> None:
     """Print the ages with one listener and with many."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--listeners", type=int, default=200)
-    listeners = parser.parse_args().listeners
+    parser.add_argument("--bare", type=int, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    listeners = asked.listeners
+    if asked.bare:
+        await serve_bare(asked.bare)
+        return
+    print(await measure_bare(listeners))
     with tempfile.TemporaryDirectory() as home:
         data_dir = Path(home)
         tokens = await make_tokens(data_dir / "world.db", 1 + -(-listeners // EACH))
@@ -143,4 +203,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())
