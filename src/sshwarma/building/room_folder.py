@@ -32,8 +32,9 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors begin a file with it."""
 
 _KEY: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
-_LONG_KEY: Final = re.compile(rf"(?<![\w-])(?:{_KEY}[ \t]*+\.[ \t]*+){{50}}")
-"""A key of more parts than any name has: the memory for it grows with their square."""
+_LONG_KEY: Final = re.compile(rf"(?<![\w\\-])(?:{_KEY}[ \t]*+\.[ \t]*+){{50}}")
+"""A key of more parts than any name has: the memory for it grows with their square. None begins
+behind a backslash, else each quote that is escaped would begin a search to the end."""
 
 _Word = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
