@@ -29,13 +29,11 @@ MAX_SCANNED_ROWS: Final = 500
 
 
 def is_called_again(conn: Connection, agents: AgentDirectory, me: Agent, row: Row) -> bool:
-    """Return whether a row that calls an agent belongs to an exchange that ends.
+    """Return whether a call by a program or model is of an exchange that ends.
 
     An exchange is a call by a program or model, after which the agent has called one of them. Only
     those since a person spoke last, within PROGRAM_EXCHANGE_SECONDS, count.
     """
-    if find_row_speaker(agents, row).kind not in ("external", "model"):
-        return False
     recent = _read_recent(conn, agents, row)
     programs = {_name_caller(agents, one) for one in (*recent, row) if one.author_id != me.id}
     exchanges, is_called = 0, False

@@ -64,8 +64,6 @@ class EventPattern:
         match self.text:
             case "mention":
                 return event.mention
-            case "tell":
-                return False
             case "approval":
                 return event.approval is not None
             case "enter":

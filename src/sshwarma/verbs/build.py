@@ -134,8 +134,7 @@ async def build_rooms(caller: Caller, data: bytes, *, is_applied: bool, prune: b
 
     plan = await caller.world.store.read(plan_from)
     await _check_rights(caller, plan)
-    await _check_scripts(caller, plan.steps)
-    await _check_triggers(caller, plan, folders)
+    await _check_scripts(caller, plan, folders)
     names_of_rooms = tuple(folder.name for folder in folders)
     shown = await asyncio.to_thread(_show_steps, plan.steps[:MAX_SHOWN_BUILD_STEPS])
     status: BuildStatus = "planned" if plan.steps else "same"
@@ -207,54 +206,47 @@ async def _check_rights(caller: Caller, plan: Plan) -> None:
             await caller.in_room(step.new)
 
 
-async def _check_scripts(caller: Caller, steps: Sequence[RoomStep]) -> None:
+async def _check_scripts(caller: Caller, plan: Plan, folders: Sequence[RoomFolder]) -> None:
     """Raise unless all scripts of a plan are valid Lua, with heads that are right.
 
+    Those of triggers that are turned on are checked also where they do not change.
+
     Raises:
-        Invalid: naming the file.
+        Invalid: naming the file or the trigger.
     """
     lua = services_of(caller).lua_tools
-    for step in steps:
-        if step.kind not in ("text", "tool") or not step.new:
+    texts = {folder.name: folder.texts for folder in folders}
+    for step in plan.steps:
+        name, source = step.name, step.new or None
+        if step.kind == "trigger" and step.action != "remove":
+            name = f"{names.TRIGGER_PREFIX}{step.name}"
+            source = texts[step.room].get(name)
+            if source is None:
+                source = await _read_text(caller, plan.rooms.get(step.room), name)
+        elif step.kind not in ("text", "tool"):
             continue
-        is_trigger = step.kind == "text" and step.name.startswith(names.TRIGGER_PREFIX)
-        is_script = step.kind == "tool" or is_trigger or is_layer_script(step.name)
+        if source is None:
+            continue  # it is removed, or the step says that there is no such text
+        is_trigger = step.kind != "tool" and name.startswith(names.TRIGGER_PREFIX)
         try:
             if step.kind == "tool":
-                parse_declaration(step.new)
+                parse_declaration(source)
             if is_trigger:
-                parse_trigger(step.new)
-            if is_script:
-                await lua.check_syntax(step.name, step.new)
+                parse_trigger(source)
+            if step.kind == "tool" or is_trigger or is_layer_script(name):
+                await lua.check_syntax(name, source)
         except Invalid as error:
             error.message = f"{step.room}: {step.kind} {step.name}: {error.message}"
             raise
 
 
-async def _check_triggers(caller: Caller, plan: Plan, folders: Sequence[RoomFolder]) -> None:
-    """Raise unless the scripts of triggers run that are turned on, also unchanged.
-
-    Raises:
-        Invalid: naming the trigger.
-    """
-    texts = {folder.name: folder.texts for folder in folders}
-    for step in plan.steps:
-        if step.kind != "trigger" or step.action == "remove":
-            continue
-        name = f"{names.TRIGGER_PREFIX}{step.name}"
-        source = texts[step.room].get(name)
-        if source is None and (room_id := plan.rooms.get(step.room)):
-            query = partial(things.find_child, parent_id=room_id, name=name)
-            found = await caller.world.store.read(query)
-            source = None if found is None else found.content
-        if source is None:
-            continue  # the step says that there is no such text
-        try:
-            parse_trigger(source)
-            await services_of(caller).lua_tools.check_syntax(name, source)
-        except Invalid as error:
-            error.message = f"{step.room}: trigger {step.name}: {error.message}"
-            raise
+async def _read_text(caller: Caller, room_id: str | None, name: str) -> str | None:
+    """Return a text of a room; None if there is no such room or text."""
+    if room_id is None:
+        return None
+    query = partial(things.find_child, parent_id=room_id, name=name)
+    found = await caller.world.store.read(query)
+    return None if found is None else found.content
 
 
 async def _evict_strangers(caller: Caller, plan: Plan) -> None:

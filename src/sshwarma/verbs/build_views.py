@@ -84,11 +84,10 @@ def draw_build_result(result: BuildResult, reader: Reader) -> Block:
         words = f"Not read, as no folder with a room.toml has it: {unread}."
         lines.append(line(("warn", words), hang=2))
     lines.append(line(_describe(result, reader)))
-    removed = [step for step in result.steps if step.action == "remove"]
-    for step in removed[: result.status == "applied"]:
-        if step.kind in ("text", "tool"):
-            again = "In {room}, {{}} brings it back."
-            lines += draw_hint(reader, again.format(room=step.room), "restore", name=step.name)
+    removed = next((step for step in result.steps if step.action == "remove"), None)
+    if removed and removed.kind in ("text", "tool") and result.status == "applied":
+        again = f"In {removed.room}, {{}} brings it back."
+        lines += draw_hint(reader, again, "restore", name=removed.name)
     return block(*lines)
 
 
