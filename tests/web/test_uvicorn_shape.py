@@ -1,7 +1,7 @@
 """The parts of uvicorn that `web._uvicorn` leans on have not changed.
 
 If this fails after an upgrade: read the change, adapt our use of it if it must be, then put the
-new digest here. They bound how long a client may take to send a request.
+new digest here. They bound how long a client may take to send a request, and write chunks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ DIGESTS = {
     "uvicorn.protocols.http.h11_impl:H11Protocol.handle_events": "e63a9d1492e3",
     "uvicorn.protocols.http.h11_impl:H11Protocol.on_response_complete": "1fbb8f48c6a1",
     "uvicorn.protocols.http.h11_impl:RequestResponseCycle.__init__": "d245415af679",
+    "uvicorn.protocols.http.h11_impl:RequestResponseCycle.send": "76b4bcb0998b",
+    "h11._writers:ChunkedWriter": "816f6bf8247f",
 }
 
 

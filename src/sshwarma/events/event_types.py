@@ -85,6 +85,10 @@ class RowEvent:
     approval: int | None = None
     type: Literal["row"] = "row"
 
+    def __hash__(self) -> int:
+        """Return the hash of the cursor, so that a cache need not read all of it."""
+        return hash(self.id)
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerEvent:

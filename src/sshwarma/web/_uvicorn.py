@@ -8,9 +8,13 @@ from __future__ import annotations
 import asyncio
 import select
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+WRITE_CHUNK: Final = "sshwarma.write_chunk"
+"""Key of `HttpConnection.write_chunk` among the extensions of an ASGI scope."""
 
 
 class HttpConnection(H11Protocol):
@@ -18,7 +22,28 @@ class HttpConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.app = self._with_extension(self.app)
         self.on_connected()
+
+    def _with_extension(self, app: ASGIApp) -> ASGIApp:
+        async def run(scope: Scope, receive: Receive, send: Send) -> None:
+            scope.setdefault("extensions", {})[WRITE_CHUNK] = self.write_chunk
+            await app(scope, receive, send)
+
+        return run
+
+    def write_chunk(self, data: bytes) -> bool:
+        """Write a part of a streamed body at once, without the work of `send` of ASGI.
+
+        `data` must not be empty, and the response must have begun, without a Content-Length.
+        Returns False if it has to be sent: the client must read first or has gone, or it has an
+        HTTP version without chunks.
+        """
+        is_chunked = self.scope["http_version"] == "1.1" and self.scope["method"] != "HEAD"
+        if not is_chunked or self.flow.write_paused or self.is_closing:
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return True
 
     def data_received(self, data: bytes) -> None:
         if self.is_closing:

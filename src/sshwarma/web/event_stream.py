@@ -7,7 +7,6 @@ The id of an event is a cursor: a client that connects again with it, as `Last-E
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import AsyncIterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -21,7 +20,6 @@ from sshwarma.events.event_types import (
     EndEvent,
     HeardEvent,
     RowEvent,
-    Speaker,
     StartEvent,
 )
 from sshwarma.web.server_sent import KEEP_ALIVE_COMMENT, KEEP_ALIVE_SECONDS, stream_events
@@ -92,67 +90,17 @@ async def _read(feed: EventFeed, open_request: OpenRequest) -> AsyncIterator[byt
 
 def encode_event(event: HeardEvent) -> bytes:
     """Return a server-sent event: its type as `event`, and itself as JSON."""
-    if isinstance(event, RowEvent):
-        return _encode_row(event)
+    return _encode_row(event) if isinstance(event, RowEvent) else _encode(event)
+
+
+def _encode(event: HeardEvent) -> bytes:
     data: bytes = EVENT_ADAPTER.dump_json(event)
-    head = f"id: {event.id}\n" if isinstance(event, StartEvent) else ""
-    return f"{head}event: {event.type}\n".encode() + b"data: " + data + b"\n\n"
+    head = f"id: {event.id}\n" if isinstance(event, StartEvent | RowEvent) else ""
+    return f"{head}event: {event.type}\ndata: ".encode() + data + b"\n\n"
 
 
-def _encode_row(event: RowEvent) -> bytes:
-    """Return the event of a row; it is cached, as most listeners hear the same."""
-    reply = event.reply
-    answer = reply and (reply.verb, tuple(reply.arguments.items()), reply.room)
-    same = (
-        event.room, event.seq, event.at, event.kind, event.speaker, event.text, event.turn,
-        event.tool, event.approval,
-    )  # fmt: skip
-    return _encode_heard_row(event.id, event.to_you, event.mention, answer, same)
-
-
-@lru_cache(maxsize=64)
-def _encode_heard_row(
-    cursor: str,
-    to_you: bool,
-    mention: bool,
-    reply: tuple[str, tuple[tuple[str, str], ...], str | None] | None,
-    same: tuple[Any, ...],
-) -> bytes:
-    answer = b"null" if reply is None else _encode_reply(*reply)
-    own = _dump({"id": cursor, "to_you": to_you, "mention": mention})
-    head = f"id: {cursor}\nevent: row\ndata: {own[:-1]},".encode()
-    return b"".join((head, b'"reply":', answer, b",", _encode_same(*same), b"\n\n"))
-
-
-def _dump(value: object) -> str:
-    """Return JSON as pydantic writes it for the other events."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-@lru_cache(maxsize=256)
-def _encode_same(
-    room: str | None,
-    seq: int,
-    at: int,
-    kind: str,
-    speaker: Speaker,
-    text: str,
-    *others: object,
-) -> bytes:
-    """Return the parts of a row's JSON that all listeners get, after the first brace."""
-    turn, tool, approval = others
-    same = {
-        "room": room, "seq": seq, "at": at, "kind": kind,
-        "speaker": {"name": speaker.name, "kind": speaker.kind},
-        "text": text, "turn": turn, "tool": tool, "approval": approval, "type": "row",
-    }  # fmt: skip
-    return _dump(same)[1:].encode(errors="replace")
-
-
-@lru_cache(maxsize=256)
-def _encode_reply(verb: str, arguments: tuple[tuple[str, str], ...], room: str | None) -> bytes:
-    reply = {"verb": verb, "arguments": dict(arguments), "room": room}
-    return _dump(reply).encode()
+_encode_row = lru_cache(maxsize=64)(_encode)
+"""Cached, as most listeners hear the same event of a row."""
 
 
 def describe_query() -> list[dict[str, Any]]:
