@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
 
+from sshwarma.events import calls_again
 from sshwarma.models.backend import StepRequest, StreamPart, TextDelta
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.dispatch import invoke, run_line
+from sshwarma.verbs.say import SentMessage
 from sshwarma.world import agents
+from sshwarma.world.causes import is_of_program
 from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.wrap.compose import ModelContext
 from support.house import House, said_by
@@ -20,6 +24,7 @@ async def answer(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
     yield TextDelta("Here.")
 
 
+OFTEN = "qwen does not answer: a program may ask it 50 times in 10 minutes, until a person speaks."
 SILENT = "qwen does not answer in lobby: the room names its models."
 
 
@@ -55,6 +60,34 @@ async def test_settings_of_a_model_name_its_rooms(house: House) -> None:
     assert said.note == "qwen does not answer in lobby: an owner named its rooms."
     await house.world.change(lambda tx: agents.update_agent(tx, qwen.id, rooms=["lobby", "den"]))
     assert len((await run_line(house.caller("alice"), "@qwen hello")).turns) == 1
+
+
+async def ask(house: House, name: str, *, is_program: bool) -> SentMessage:
+    """Ask qwen as a person or a program, and wait for the answer."""
+
+    async def run() -> SentMessage:
+        is_of_program.set(is_program)
+        said: SentMessage = await run_line(house.caller(name), "@qwen and now?")
+        for turn_id in said.turns:
+            await house.turns.wait_until_ended(turn_id)
+        return said
+
+    return await asyncio.create_task(run())
+
+
+async def test_model_answers_a_program_only_so_often_without_a_person(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bot that calls a model after each row that it hears comes to an end."""
+    monkeypatch.setattr(calls_again, "MAX_PROGRAM_QUESTIONS", 2)
+    house.backend.script = answer
+    notes = [(await ask(house, "bob", is_program=True)).note for _ in range(3)]
+    assert notes == ["", "", OFTEN]
+    await house.world.change(lambda tx: agents.create_agent(tx, "carol"))
+    assert (await ask(house, "carol", is_program=True)).turns, "another program has its own"
+    assert (await ask(house, "bob", is_program=True)).note == OFTEN
+    assert (await ask(house, "alice", is_program=False)).turns
+    assert (await ask(house, "bob", is_program=True)).turns, "a person has spoken"
 
 
 async def test_only_moderators_name_the_models_of_a_room(house: House) -> None:

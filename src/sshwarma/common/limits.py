@@ -1769,6 +1769,10 @@ spoke last: as each model answers a question once, so that two bots do not talk 
 MAX_BRIDGED_EXCHANGES: Final = 20
 """The same for those whom a bridge speaks for: people take turns, and bots must come to an end."""
 
+MAX_PROGRAM_QUESTIONS: Final = 50
+"""Questions of a program to a model in PROGRAM_EXCHANGE_SECONDS, since a person spoke last: a bot
+that calls a model after each row it hears must come to an end, and an agent at work may go on."""
+
 PROGRAM_EXCHANGE_SECONDS: Final = 600
 """Seconds in which calls of programs belong to one exchange: bots answer within seconds."""
 

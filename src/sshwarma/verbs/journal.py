@@ -13,10 +13,10 @@ from sshwarma.verbs.arguments import Arg, Count, Text
 from sshwarma.verbs.history import HistoryEntry, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import F, verb
-from sshwarma.verbs.say import describe_origin
 from sshwarma.verbs.views import draw_columns, format_clock, view
 from sshwarma.world import rows
 from sshwarma.world.access import Right
+from sshwarma.world.authors import name_speaker
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import empty_error, too_long_error
 
@@ -88,7 +88,7 @@ async def add_entry(caller: Caller, kind: EntryKind, text: str, speaker: str = "
             f"journal.{kind}",
             content,
             author_id=caller.agent.id,
-            meta=describe_origin(caller, speaker=speaker),
+            meta=name_speaker(speaker),
             origin=caller.connection,  # its terminal shows the result
         )
     )

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
 from sshwarma.common.finish import finish
-from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
+from sshwarma.common.limits import (
+    MAX_ANSWERS_PER_ROOM,
+    MAX_PROGRAM_QUESTIONS,
+    PROGRAM_EXCHANGE_SECONDS,
+)
 from sshwarma.common.refusals import count_refusal
-from sshwarma.events.calls_again import is_called_again
+from sshwarma.events.calls_again import find_often_asked, is_called_again
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.turn_runner import TurnRunner
 from sshwarma.services import services_of
@@ -26,8 +30,9 @@ from sshwarma.verbs.views import view_for_reader
 from sshwarma.world import mentions, rows, turns
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
-from sshwarma.world.authors import EXTERNAL_KEY, SPEAKER_KEY
+from sshwarma.world.authors import EXTERNAL_KEY, name_speaker
 from sshwarma.world.caller import Caller
+from sshwarma.world.causes import is_of_program
 from sshwarma.world.errors import (
     Unavailable,
     empty_error,
@@ -120,6 +125,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     here, now = await caller.room(), now_ms()
     mentioned = answering.find_mentioned_models(message, caller.agent)
     reasons = {agent.id: here.explain_silence(agent, now) for agent in mentioned}
+    reasons |= await _find_often_asked(caller, mentioned)
     models = [agent for agent in mentioned if not reasons[agent.id]]
     question = caller.question or Question(
         caller.agent.id, caller.limits.turns_per_question, via=caller.origin.fingerprint
@@ -163,6 +169,24 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     )
 
 
+async def _find_often_asked(caller: Caller, models: list[Agent]) -> dict[str, str]:
+    """Return which models do not answer a program for now, by id, with the reason."""
+    if not models or not is_of_program.get():
+        return {}
+    often = await caller.world.store.read(
+        partial(
+            find_often_asked, agents=caller.world.agents, me=caller.agent, models=models,
+            room_id=caller.room_id,
+        )
+    )  # fmt: skip
+    minutes = PROGRAM_EXCHANGE_SECONDS // 60
+    return {
+        model.id: f"{model.name} does not answer: a program may ask it {MAX_PROGRAM_QUESTIONS} "
+        f"times in {minutes} minutes, until a person speaks."
+        for model in often
+    }
+
+
 def _is_program(caller: Caller, agent: Agent) -> bool:
     """Return whether a program hears as an agent now."""
     here = caller.world.presence.connections_of(agent.id)
@@ -203,16 +227,6 @@ def _hint_at_verb(caller: Caller, message: str) -> list[str]:
     return [f"You said that to the room. The verb is {line}"]
 
 
-def describe_origin(
-    caller: Caller, *, is_scripted: bool = False, speaker: str = ""
-) -> dict[str, Any]:
-    """Return the metadata of a message: whether a program wrote it, and for whom."""
-    scripted = {SCRIPTED_KEY: True} if is_scripted else {}
-    is_external = caller.door in ("web", "mcp") or bool(speaker)
-    external = {EXTERNAL_KEY: True} if is_external else {}
-    return scripted | external | ({SPEAKER_KEY: speaker} if speaker else {})
-
-
 def check_answer_capacity(caller: Caller, answering: TurnRunner, more: int) -> None:
     """Raise unless `more` models may answer in the caller's room at once.
 
@@ -246,6 +260,7 @@ def _append_message(
         root_turn_id=question.root_turn_id or None,
     )
     first_turn_id = new_turns[0].id if new_turns else None
+    scripted = {SCRIPTED_KEY: True} if models and question.is_scripted else {}
     question.root_turn_id = question.root_turn_id or first_turn_id or ""
     row = rows.append_row(
         tx,
@@ -254,9 +269,7 @@ def _append_message(
         text,
         author_id=caller.agent.id,
         turn_id=first_turn_id,
-        meta=describe_origin(
-            caller, is_scripted=bool(models) and question.is_scripted, speaker=speaker
-        ),
+        meta=scripted | name_speaker(speaker),
     )
     turns.set_request_row(tx, [turn.id for turn in new_turns], row)
     if caller.once:
@@ -336,7 +349,6 @@ async def _append_row(caller: Caller, kind: str, text: str) -> Row:
             kind,
             message,
             author_id=caller.agent.id,
-            meta=describe_origin(caller),
         )
     )
 

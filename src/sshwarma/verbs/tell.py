@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sshwarma.verbs.arguments import AgentName, Text
 from sshwarma.verbs.registry import verb
-from sshwarma.verbs.say import SentMessage, clean_text, describe_origin
+from sshwarma.verbs.say import SentMessage, clean_text
 from sshwarma.world import private_messages
 from sshwarma.world.access import TokenScope
 from sshwarma.world.agents import Agent
@@ -88,9 +88,7 @@ async def _send_private_message(caller: Caller, recipient: Agent, text: str) -> 
         log_id = private_messages.find_private_log(tx.conn, caller.agent.id, recipient.id)
         if caller.once and (said := find_said(tx, caller.agent.id, caller.once, message, log_id)):
             return said
-        row = private_messages.send_private_message(
-            tx, caller.agent.id, recipient.id, message, describe_origin(caller)
-        )
+        row = private_messages.send_private_message(tx, caller.agent.id, recipient.id, message)
         if caller.once:
             store_said(tx, caller.agent.id, caller.once, row)
         return row

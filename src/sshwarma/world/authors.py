@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 EXTERNAL_KEY: Final = "external"
 """The key of a row's metadata that says that a program wrote it."""
@@ -15,3 +15,8 @@ HOPS_KEY: Final = "hops"
 
 SPEAKER_KEY: Final = "speaker"
 """The key of a row's metadata that holds for whom its author speaks."""
+
+
+def name_speaker(name: str) -> dict[str, Any]:
+    """Return the metadata of what a program says for another; empty without one."""
+    return {EXTERNAL_KEY: True, SPEAKER_KEY: name} if name else {}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
@@ -83,13 +82,8 @@ def mark_read(tx: Change, agent_id: str, before_ms: int) -> None:
         things.set_metadata(tx, agent_id, structural=False, **{READ_KEY: newest})
 
 
-def send_private_message(
-    tx: Change, from_id: str, to_id: str, text: str, meta: Mapping[str, Any] | None = None
-) -> Row:
-    """Append to the log of two agents; only they get the event.
-
-    `meta` is more of the row's metadata.
-    """
+def send_private_message(tx: Change, from_id: str, to_id: str, text: str) -> Row:
+    """Append to the log of two agents; only they get the event."""
     log_id = find_private_log(tx.conn, from_id, to_id)
     if log_id is None:
         log_id = things.create_thing(tx, "directs", "container", pair_name(from_id, to_id)).id
@@ -99,6 +93,6 @@ def send_private_message(
         "tell",
         text,
         author_id=from_id,
-        meta={**(meta or {}), "to": to_id},
+        meta={"to": to_id},
         audience=frozenset({from_id, to_id}),
     )
