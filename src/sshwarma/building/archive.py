@@ -7,14 +7,11 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sshwarma.common.limits import MAX_BUILD_BYTES, MAX_BUILD_FILES
+from sshwarma.common.limits import MAX_BUILD_BYTES, MAX_BUILD_FILES, MAX_BUILD_PATH_CHARACTERS
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid, TooLarge
 from sshwarma.world.reader import TextByReader
-
-MAX_PATH_CHARACTERS: Final = 1_000
-"""Characters of a path: names of rooms and things have at most 64, and folders are few."""
 
 _MAX_LENGTH_DIGITS: Final = 8
 """Of the length of a record: no archive has a record of 10 MB."""
@@ -90,8 +87,8 @@ def _read_members(data: bytes) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
                 pass  # facts about the archive, such as the commit of `git archive`
             case _:
                 member.name, name = name or member.name, ""
-                if len(member.name) > MAX_PATH_CHARACTERS:
-                    raise _damaged(f"a name has more than {MAX_PATH_CHARACTERS} characters")
+                if len(member.name) > MAX_BUILD_PATH_CHARACTERS:
+                    raise _damaged(f"a name has more than {MAX_BUILD_PATH_CHARACTERS} characters")
                 yield member, content
     if data[at:].strip(b"\0"):
         raise _damaged(f"something follows its end (byte {at})")

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, Literal
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from sshwarma.common.limits import MAX_ROOM_FILES_CHARACTERS
 from sshwarma.common.messages import with_limit
-from sshwarma.common.units import KIB
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.world import names
 from sshwarma.world.errors import Invalid, TooLarge
@@ -24,9 +24,6 @@ TOOL_SUFFIX: Final = ".lua"
 
 _COLON: Final = "+"
 """Stands for : in the name of a file: not every system has that, and no name here has +."""
-
-MAX_ROOM_FILES_CHARACTERS: Final = 256 * KIB
-"""Characters of all room.toml of an archive: to read a megabyte of odd TOML takes seconds."""
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 """Some editors begin a file with it."""

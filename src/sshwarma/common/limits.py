@@ -1732,6 +1732,12 @@ MAX_BUILD_FILES: Final = 2_000
 """Files of an archive that rooms are built from: all of them are stored in one change, for which
 others wait."""
 
+MAX_BUILD_PATH_CHARACTERS: Final = 1_000
+"""Characters of a path in such an archive: names have at most 64, and folders are few."""
+
+MAX_ROOM_FILES_CHARACTERS: Final = 256 * KIB
+"""Characters of all room.toml of an archive: to read a megabyte of odd TOML takes seconds."""
+
 MAX_SHOWN_BUILD_STEPS: Final = 200
 """Changes that a build shows: nobody reads more. The others are counted."""
 
@@ -1753,6 +1759,9 @@ pace of the server."""
 
 MAX_TRIGGER_FAILURES: Final = 10
 """Runs of a trigger that fail one after another: then it is off, because nobody mends it."""
+
+MAX_SCHEDULE_CHARACTERS: Final = 200
+"""Characters of a time of a trigger: it is shown in lists, and to the room."""
 
 MAX_TRIGGER_LATE_SECONDS: Final = HOUR_SECONDS
 """Seconds after a time of a trigger in which it still runs for it, if the server was away then: a
@@ -1805,6 +1814,13 @@ MAX_KEPT_DELIVERIES: Final = 100
 MAX_HOOK_BODY_BYTES: Final = 256 * KIB
 """Bytes that one post to a hook may have, and characters of the values in one that a hook makes:
 both are held in memory; services send up to 100 KiB."""
+
+MAX_HOOK_CONNECTIONS: Final = 50
+"""Posts of hooks that are under way at once: each has a connection."""
+
+MAX_HOOK_CONNECTIONS_PER_AGENT: Final = 10
+"""Posts of one agent's hooks that are under way at once: slow servers of one do not delay the hooks
+of others."""
 
 MAX_HOOK_POSTS_PER_WINDOW: Final = 200
 """Posts to the hooks of one agent in RATE_WINDOW_SECONDS: each becomes a line that all in a room

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 from sqlalchemy import Connection
@@ -23,6 +23,9 @@ from sshwarma.world.row import Row
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
+
+MAX_UNSTORED_ROWS: Final = 500
+"""Rows that are passed over before the position is stored: a restart reads them again."""
 
 
 class Match(NamedTuple):

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from random import SystemRandom
 from typing import Any, Final
@@ -27,7 +27,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.times import format_iso
 from sshwarma.events.event_types import EVENT_ADAPTER, RowEvent
-from sshwarma.events.matching_rows import MatchingRows, Wake
+from sshwarma.events.matching_rows import MAX_UNSTORED_ROWS, MatchingRows, Wake
 from sshwarma.events.patterns import parse_patterns
 from sshwarma.hooks import records
 from sshwarma.hooks.records import Delivery, Hook, OutgoingTarget
@@ -48,8 +48,23 @@ log = structlog.get_logger(__name__)
 HOPS_HEADER: Final = "Sshwarma-Hops"
 """The header that says how many hooks an event has come through before."""
 
-MAX_UNSTORED_ROWS: Final = 500
-"""Rows that a hook passes over before it stores where it is: a restart reads them again."""
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """What is posted of an event.
+
+    Attributes:
+        message_id: the same each time it is posted.
+        on: the patterns of the hook that mean it.
+        cursor: the position of the hook once it has arrived; None if the row has another post.
+        hops: how many hooks it has come through before.
+    """
+
+    message_id: str
+    on: tuple[str, ...]
+    data: dict[str, Any]
+    cursor: str | None = None
+    hops: int = 0
 
 
 class Hooks:
@@ -111,7 +126,7 @@ class Hooks:
         data: dict[str, Any] = {"room": room.name, "speaker": speaker, "kind": "test"}
         data |= {"at": now_ms(), "text": "This is a test."}
         message_id = f"{hook.id}.test.{now_ms()}"
-        return await self._post(hook, message_id, ("test",), {**data, "type": "row"})
+        return await self._send(hook, _Post(message_id, ("test",), {**data, "type": "row"}))
 
     async def _run(self, hook_id: str, earlier: asyncio.Task[None] | None) -> None:
         """Post what a hook is for, until it is off or removed.
@@ -134,7 +149,7 @@ class Hooks:
                     wake.event.clear()
                     may_hear = await reader.rows.may_hear()
                     if may_hear and wake.take_rows():
-                        if not await self._post_page(reader):
+                        if not await self._post_page(reader, wake):
                             return
                         if reader.rows.has_more:
                             wake.read()
@@ -149,7 +164,7 @@ class Hooks:
         except LookupError:
             return None
 
-    async def _post_page(self, reader: _HookReader) -> bool:
+    async def _post_page(self, reader: _HookReader, wake: Wake) -> bool:
         """Post what is meant of the next rows; return whether the hook is still on."""
         for row, event, on in await reader.rows.read():
             cursor = event.id if isinstance(event, RowEvent) else None
@@ -157,7 +172,8 @@ class Hooks:
             # With the time of the row: a body that is sent again must be the same.
             data = {"at": row.created_at} | EVENT_ADAPTER.dump_python(event, mode="json")
             hops = int(row.meta.get(HOPS_KEY, 0))
-            if not await self._deliver(reader, message_id, on, data, cursor, hops):
+            post = _Post(message_id, on, data, cursor, hops)
+            if not await self._deliver(reader, post, wake):
                 return False
             reader.hook = replace(reader.hook, failing_since=None)
             if cursor is not None:
@@ -173,22 +189,21 @@ class Hooks:
         reader.stored = reader.rows.passed
         await self._world.change(lambda tx: records.store_cursor(tx, hook_id, position))
 
-    async def _deliver(
-        self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any],
-        cursor: str | None, hops: int,
-    ) -> bool:  # fmt: skip
+    async def _deliver(self, reader: _HookReader, post: _Post, wake: Wake) -> bool:
         """Post an event until it arrives; return False once the hook is off.
 
-        An event is passed over that its maker may not hear any more, or that has too much.
+        Rights are asked for at each attempt, as there may be a day between the first and the last:
+        while its maker may not hear the room, it waits. One that has too much is passed over.
         """
         hook, tries = reader.hook, 0
         failing_since = hook.failing_since
         while True:
+            await reader.wait_until_allowed(wake)
             began = time.monotonic()
-            outcome, is_passed = await self._try(reader, message_id, on, data, hops)
+            outcome, is_passed = await self._try(hook, post)
             took = round((time.monotonic() - began) * 1000)
             at = now_ms()
-            delivery = Delivery(at, message_id, outcome.status, took, outcome.error)
+            delivery = Delivery(at, post.message_id, outcome.status, took, outcome.error)
             failing_since = (failing_since or at) if outcome.error and not is_passed else None
             off = ""
             if outcome.is_gone:
@@ -201,7 +216,7 @@ class Hooks:
                     _store,
                     hook=hook,
                     delivery=delivery,
-                    cursor=cursor if is_over else None,
+                    cursor=post.cursor if is_over else None,
                     is_passed=is_passed,
                     off=off,
                 )
@@ -215,33 +230,22 @@ class Hooks:
             backoff = min(MAX_HOOK_RETRY_SECONDS, 2.0 ** (tries - 1))
             await asyncio.sleep(max(outcome.retry_after, backoff * (0.8 + 0.4 * _random.random())))
 
-    async def _try(
-        self, reader: _HookReader, message_id: str, on: tuple[str, ...], data: dict[str, Any],
-        hops: int,
-    ) -> tuple[Outcome, bool]:  # fmt: skip
-        """Post an event once; return how it went, and whether it is passed over.
-
-        Rights are asked for at each attempt: there may be a day between the first and the last.
-        """
-        if not await reader.rows.may_hear():
-            return Outcome(None, "not sent: who made the hook may not hear the room"), True
-        if hops >= MAX_HOOK_HOPS:
-            return Outcome(None, f"not sent: it came through {hops} hooks"), True
+    async def _try(self, hook: Hook, post: _Post) -> tuple[Outcome, bool]:
+        """Post an event once; return how it went, and whether it is passed over."""
+        if post.hops >= MAX_HOOK_HOPS:
+            return Outcome(None, f"not sent: it came through {post.hops} hooks"), True
         try:
-            return await self._post(reader.hook, message_id, on, data, hops), False
+            return await self._send(hook, post), False
         except TooLarge as error:
             return Outcome(None, f"not sent: {error.message}"), True
 
-    async def _post(
-        self, hook: Hook, message_id: str, on: tuple[str, ...], data: dict[str, Any],
-        hops: int = 0,
-    ) -> Outcome:  # fmt: skip
+    async def _send(self, hook: Hook, post: _Post) -> Outcome:
         target = hook.target
         if target is None:
             raise TypeError("an incoming hook posts nothing")
-        body = await asyncio.to_thread(make_body, hook, target, on, data)
-        headers = make_headers(hook.secret, message_id, int(time.time()), body)
-        headers |= {HOPS_HEADER: str(hops)} if hops else {}
+        body = await asyncio.to_thread(make_body, hook, target, post.on, post.data)
+        headers = make_headers(hook.secret, post.message_id, int(time.time()), body)
+        headers |= {HOPS_HEADER: str(post.hops)} if post.hops else {}
         agent = self._world.agents.get(hook.agent_id)
         # Private addresses are for owners. A former owner must not reach them any more.
         may_reach_private = target.allow_private and agent is not None and agent.role == "owner"
@@ -270,6 +274,17 @@ class _HookReader:
             world, hook.room_id, hook.agent_id, parse_patterns(target.on), hook.cursor,
             with_own=target.own,
         )  # fmt: skip
+
+    async def wait_until_allowed(self, wake: Wake) -> None:
+        """Wait until who made the hook may hear the room."""
+        if await self.rows.may_hear():
+            return
+        while True:
+            wake.event.clear()
+            if await self.rows.may_hear():
+                break
+            await wake.event.wait()
+        wake.check()  # rows may have come meanwhile
 
 
 def _store(

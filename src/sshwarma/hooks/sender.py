@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import sshwarma
-from sshwarma.common.limits import HOOK_TIMEOUT_SECONDS, MAX_HOOK_RETRY_SECONDS
+from sshwarma.common.limits import (
+    HOOK_TIMEOUT_SECONDS,
+    MAX_HOOK_CONNECTIONS,
+    MAX_HOOK_CONNECTIONS_PER_AGENT,
+    MAX_HOOK_RETRY_SECONDS,
+)
 from sshwarma.common.shorten import shorten_text
 from sshwarma.mcp.client.address import BlockedAddress
 
 if TYPE_CHECKING:
     import httpx2
-
-MAX_CONNECTIONS: Final = 50
-"""Connections of hooks at once."""
-
-MAX_CONNECTIONS_PER_OWNER: Final = 10
-"""Connections of the hooks of one person at once: slow servers of one do not stop all others."""
 
 MAX_READ_ANSWER_BYTES: Final = 1_024
 """Bytes of an answer that are read: the log shows the beginning of a refusal."""
@@ -55,7 +54,7 @@ class HookSender:
         self._clients: dict[bool, httpx2.AsyncClient] = {}
         self._opening = asyncio.Lock()
         self._places: defaultdict[str, asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(MAX_CONNECTIONS_PER_OWNER)
+            lambda: asyncio.Semaphore(MAX_HOOK_CONNECTIONS_PER_AGENT)
         )
 
     async def post(
@@ -119,7 +118,7 @@ def _make_client(allow_private: bool) -> httpx2.AsyncClient:
     from sshwarma.mcp.client.sdk.http import CheckedNetworkBackend, make_ssl_context
 
     transport = GuardedTransport(
-        make_ssl_context(), CheckedNetworkBackend(allow_private), MAX_CONNECTIONS
+        make_ssl_context(), CheckedNetworkBackend(allow_private), MAX_HOOK_CONNECTIONS
     )
     headers = {"User-Agent": f"sshwarma/{sshwarma.__version__}", "Accept-Encoding": "identity"}
     return httpx2.AsyncClient(

@@ -10,13 +10,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from sshwarma.common.limits import MAX_SCHEDULE_CHARACTERS
 from sshwarma.common.shorten import shorten_name
 from sshwarma.world.errors import Invalid, too_long_error
 
 _FIELDS: Final = 5
-
-MAX_SCHEDULE_CHARACTERS: Final = 200
-"""Characters of a time: it is shown in lists, and to the room."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
 
 from sshwarma.common.background import BackgroundTasks
-from sshwarma.events.matching_rows import Wake
+from sshwarma.events.matching_rows import MAX_UNSTORED_ROWS, Wake
 from sshwarma.lua_tools.trigger_declaration import parse_trigger
 from sshwarma.services import Services
 from sshwarma.triggers.occurrences import Occurrences
@@ -23,9 +22,6 @@ from sshwarma.world.events import TriggerChanged
 from sshwarma.world.room_states import RoomStateWatcher
 from sshwarma.world.triggers import Trigger
 from sshwarma.world.world import World
-
-MAX_UNSTORED_ROWS: Final = 500
-"""Rows that a trigger passes over before it stores where it is: a restart reads them again."""
 
 
 class Triggers:
