@@ -47,9 +47,11 @@ local function run(call)
   local env = environment(call)
   local chunk, problem = source_load(call.source, call.name, "t", env)
   if not chunk then error(problem, 0) end
-  local result = chunk()
-  if result == nil and type(rawget(env, "run")) == "function" then result = env.run(env.args) end
-  return result
+  local result, failure = chunk()
+  if result == nil and failure == nil and type(rawget(env, "run")) == "function" then
+    return env.run(env.args)
+  end
+  return result, failure
 end
 
 -- Raises if a script is not valid Lua; does not run it.

@@ -130,7 +130,11 @@ return math.random(1 << 50)"""
         ),
         ("return host.call(7)", "name must be a string"),
         ("run = 5", "(no result)"),
-        ("error({})", "try"),
+        ("error({})", "[]"),
+        ("error({ code = 7 })", '{"code":7}'),
+        ("error({ print })", "a table"),
+        ("return nil, 'no such build'", "no such build"),
+        ("return nil, 7", "(no result)"),
         ("return coroutine.wrap(function() error('inside') end)()", "inside"),
     ],
 )

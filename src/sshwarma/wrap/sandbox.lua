@@ -299,7 +299,9 @@ local function failed(problem)
     if said_line then script, line, problem = said_script, said_line, rest end
     problem = gsub(problem, "^sandbox:%d+: ", "") -- our own place, after a script's tail call
   else
-    local fine, text = pcall(tostring, problem)
+    local meta = getmetatable(problem)
+    local is_plain = type(problem) == "table" and meta == nil
+    local fine, text = pcall(is_plain and encode or tostring, problem, MESSAGE, "the error")
     problem = fine and text or "an error that cannot be shown: a " .. type(problem)
   end
   if problem == "not enough memory" then return out_of_memory() end
@@ -328,7 +330,11 @@ local function main(entry, snapshot)
   if type(made) ~= "function" then
     error(name .. " does not define a function " .. entry, 0)
   end
-  return encode(made(snapshot), run.output, "the result")
+  local value, problem = made(snapshot)
+  -- As functions of Lua say that they failed. Other results after the first are of no use to anyone,
+  -- and common: string.gsub returns two.
+  if value == nil and type(problem) == "string" then error(problem, 0) end
+  return encode(value, run.output, "the result")
 end
 
 local function guarded(entry, snapshot)
