@@ -129,3 +129,16 @@ async def test_guest_uses_no_tool_that_a_model_has_equipped_itself_with(
         await check_after_wait(waiting)
     await do(alice, "/equip room files:read")
     assert (await tools.find(asked_by_guest, "files:read")).source == "room"
+
+
+async def test_equipping_another_with_a_tool_of_a_room_closed_to_it_says_so(
+    world: World, alice: Someone, bob: Someone
+) -> None:
+    await do(alice, "/create hush")
+    await do(alice, "/join hush")
+    await do(alice, "/room private")
+    await make(world, alice.room_id, "tool", "bell", qualified_name="hush:bell")
+    await do(alice, "/join lobby")
+    told = await do(alice, "/equip @bob hush:bell")
+    assert told.note == "Not all can be called: hush:bell is in hush, which bob may not enter."
+    assert "hush:bell" not in await tool_names(world, bob.room_id, bob.id)

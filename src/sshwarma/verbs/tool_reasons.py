@@ -10,9 +10,12 @@ from sqlalchemy import Connection
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.tools.call_checks import ask_to_switch_on, explain_off_switch, suggest_switch_on
 from sshwarma.verbs.resolve import describe_context
-from sshwarma.world import equipment, loadout, things
+from sshwarma.world import equipment, loadout, rooms, things
+from sshwarma.world.access import Right
+from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.equip_role import find_missing_role
+from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import LoadoutItem, OffSwitch
 from sshwarma.world.reader import NextCall, Reader
 from sshwarma.world.rooms import Room
@@ -67,7 +70,7 @@ def explain_blocked_tools(
     usable: list[Thing] = []
     reasons: dict[str, None] = {}
     switches: list[OffSwitch] = []
-    person = caller.asking_agent
+    person, user = caller.asking_agent, caller.world.agents.get(agent_id)
     missing_roles: dict[str, None] = {}
     chains: dict[str | None, list[Thing]] = {}  # the same for all tools of a namespace
     for tool in read_tools_of(conn, changed):
@@ -75,11 +78,16 @@ def explain_blocked_tools(
         switch = None if item else loadout.find_off_switch(conn, tool, room_id, agent_id)
         by_agent = item is not None and item.source == "agent"
         role = None
-        if person is not None and by_agent:
+        closed = ""
+        if by_agent:
             if tool.parent_id not in chains:
                 chains[tool.parent_id] = things.read_ancestors(conn, tool.id)
-            role = find_missing_role(person, tool, chains[tool.parent_id])
-        if person is not None and role is not None:
+            closed = _find_closed_room(conn, chains[tool.parent_id], user)
+            role = person and find_missing_role(person, tool, chains[tool.parent_id])
+        if user is not None and closed:
+            label = caller.reader.name_tool(tool.label)
+            reasons[f"{label} is in {closed}, which {user.name} may not enter"] = None
+        elif person is not None and role is not None:
             reason = f"{person.name} needs the role {role} for them, unless the room equips them"
             missing_roles[reason] = None
         elif item is not None and not item.obstacle:
@@ -101,6 +109,17 @@ def explain_blocked_tools(
         None if ask else _suggest_switch_on(switches, name),
         ask,
     )
+
+
+def _find_closed_room(conn: Connection, chain: Sequence[Thing], user: Agent | None) -> str:
+    """Return the name of the room of a tool if an agent may not enter it, else ""."""
+    now = now_ms()
+    for link in chain:
+        if link.kind == "room" and link.deleted_at is None and user is not None:
+            room = rooms.read_room(conn, link.id)
+            if Right.ENTER not in room.rights_of(user, now=now):
+                return room.name
+    return ""
 
 
 def read_tools_of(conn: Connection, changed: Sequence[Thing]) -> list[Thing]:
