@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.common.limits import MAX_EVENT_STREAMS_PER_AGENT
 from support.driver import Person, Server
 
 SECONDS = 60.0
@@ -59,7 +60,10 @@ def test_client_of_http_1_0_hears_without_chunks(
     assert json.loads(others[1].removeprefix("data: "))["text"] == "hello"
 
 
-def test_head_of_the_events_has_no_body(world: Server, token: str, room: str) -> None:
+def test_head_of_the_events_ends_at_once(world: Server, token: str, room: str) -> None:
+    for _ in range(MAX_EVENT_STREAMS_PER_AGENT + 1):
+        with asking(world, token, f"HEAD /api/v1/events?rooms={room} HTTP/1.1") as client:
+            assert read_until(client, b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     with asking(world, token, f"HEAD /api/v1/events?rooms={room} HTTP/1.1") as client:
         found = read_until(client, b"\r\n\r\n")
         client.shutdown(socket.SHUT_WR)

@@ -930,8 +930,9 @@ MAX_RUNNING_SCRIPTS_PER_AGENT: Final = 2
 """Lua tools of one agent that run at the same time; its others wait. One is left for everyone
 else."""
 
-MAX_WAITING_SCRIPTS_PER_AGENT: Final = 16
-"""Lua tools of one agent that wait; the next is refused. A loop that starts tools is noticed."""
+MAX_WAITING_SCRIPTS_PER_AGENT: Final = 64
+"""Lua tools of one agent that wait; the next is refused. A program may start as many at once as it
+has lines in a few seconds, and a loop that starts tools is noticed."""
 
 SCRIPT_CPU_SECONDS: Final = 2.0
 """Seconds of CPU of one run of a Lua tool: a loop without end is stopped, and its place is free
@@ -1852,6 +1853,10 @@ MAX_EVENT_STREAMS_PER_AGENT: Final = 4
 MAX_WAITING_EVENTS: Final = 1_000
 """Events that wait for the reader of a stream: one that is slower loses the stream, and begins
 again at its cursor without losing a row."""
+
+MAX_EVENT_PAGE_CHARACTERS: Final = 65_536
+"""Characters of rows that are sent to the reader of a stream at once: it holds them twice while it
+reads slowly."""
 
 MAX_READ_EVENTS: Final = 200
 """Rows that are read at once for a stream that begins at a cursor: they are held in memory."""

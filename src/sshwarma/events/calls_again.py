@@ -28,7 +28,7 @@ from sshwarma.world.row import Row
 CALLING_KINDS: Final = ("chat", "emote")
 """Kinds of rows whose mentions call."""
 
-MAX_SCANNED_ROWS: Final = 500
+MAX_SCANNED_ROWS: Final = 200
 """Rows before a message in which exchanges are looked for."""
 
 

@@ -19,7 +19,11 @@ from collections.abc import (
 )
 from typing import Any
 
-from sshwarma.common.limits import MAX_EVENT_STREAMS_PER_AGENT, MAX_WAITING_EVENTS
+from sshwarma.common.limits import (
+    MAX_EVENT_PAGE_CHARACTERS,
+    MAX_EVENT_STREAMS_PER_AGENT,
+    MAX_WAITING_EVENTS,
+)
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
 from sshwarma.events.draft_changes import DraftChanges
@@ -240,8 +244,14 @@ class EventFeed:
         if self._must_check:
             self._must_check = False
             events += await self._check_access()
-        while self._waiting:
-            events += await self._hear(self._waiting.popleft())
+        size = 0
+        while self._waiting and size < MAX_EVENT_PAGE_CHARACTERS:
+            heard = await self._hear(self._waiting.popleft())
+            events += heard
+            size += sum(len(one.text) for one in heard if isinstance(one, RowEvent))
+        if self._waiting:
+            self._changed.set()  # the rest once these are read: a slow reader holds one page
+            return events, False
         events += self._hear_drafts()
         if not self._heard.names:
             reason = "No room is left that you may hear."

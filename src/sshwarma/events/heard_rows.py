@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import ColumnElement, Connection, and_, or_, select
 
-from sshwarma.common.limits import MAX_READ_EVENTS
+from sshwarma.common.limits import MAX_EVENT_PAGE_CHARACTERS, MAX_READ_EVENTS
 from sshwarma.events.calls_again import CALLING_KINDS, is_called_again
 from sshwarma.events.event_types import (
     Cursor,
@@ -108,15 +108,19 @@ class HeardRows:
         await self._world.store.read(read)
 
     async def read_page(self, limit: int = MAX_READ_EVENTS) -> Page:
-        """Return the next rows, and move on to the last of them."""
+        """Return the next rows, and move on to the last of them.
+
+        At most `limit`, and fewer if they are long.
+        """
 
         def read(conn: Connection) -> tuple[list[Row], int]:
             newest = rows.read_newest_number(conn)
             return self._read_later(conn, limit + 1), newest
 
         found, newest = await self._world.store.read(read)
-        has_more = len(found) > limit
-        heard = [(row, await self.hear(row)) for row in found[:limit]]
+        kept = list(rows.take_rows(iter(found[:limit]), MAX_EVENT_PAGE_CHARACTERS))
+        has_more = len(found) > len(kept)
+        heard = [(row, await self.hear(row)) for row in kept]
         if not has_more:
             self._number = max(self._number, newest)
         return Page(heard, has_more)
@@ -161,8 +165,10 @@ class HeardRows:
             row.kind in CALLING_KINDS and not is_own and mentions.has_mention(row.content, me.name)
         )
         if calls and speaker.kind in ("external", "model"):
-            calls = not await world.store.read(
-                lambda conn: is_called_again(conn, world.agents, me, row)
+            # Streams and hooks of an agent ask it of the same row.
+            calls = not await world.memoized(
+                ("called again", row.id, me.id),
+                lambda conn: is_called_again(conn, world.agents, me, row),
             )
         return RowEvent(
             id=format_cursor(self._at, self._number),

@@ -14,7 +14,6 @@ from sshwarma.events.event_types import Cursor, parse_cursor
 from sshwarma.events.heard_rows import HeardRows, RowsEvent
 from sshwarma.events.patterns import EventPattern, list_matches
 from sshwarma.world import rows
-from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Invalid, NotFound
 from sshwarma.world.events import AgentsChanged, EventBus, RowAppended, WorldChanged
@@ -79,11 +78,7 @@ class MatchingRows:
             room = await self._world.room(self._room_id)
         except NotFound:
             return False
-        if (
-            agent is None
-            or agent.disabled
-            or Right.ENTER not in room.rights_of(agent, now=now_ms())
-        ):
+        if agent is None or room.explain_absence(agent, now_ms()):
             return False
         self.heard.agent = agent
         self.heard.names[room.id] = room.name

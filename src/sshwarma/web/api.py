@@ -49,6 +49,7 @@ from sshwarma.web.api_pages import PAGE_ROUTES
 from sshwarma.web.endpoints import (
     API_PREFIX,
     ENDPOINTS,
+    EVENT_STREAM_TYPE,
     Endpoint,
     choose_verb,
     get_verb,
@@ -256,6 +257,8 @@ class HttpApi:
         caller = await self._make_caller(request, agent, token)
         query, last_id = request.query_params, request.headers.get("last-event-id")
         feed = await open_event_feed(caller, query, last_id)
+        if request.method == "HEAD":  # it has no body, and would never end
+            return Response(media_type=EVENT_STREAM_TYPE)
         open_request = self._world.open_requests.begin(agent.id, token=token)
         self._feeds.add(feed)
         return respond_with_events(feed, open_request)
