@@ -15,12 +15,10 @@ import httpx2
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-WORLD, TOKEN, ROOMS = os.environ["WORLD"], os.environ["TOKEN"], sys.argv[1].split(",")
 CURSOR = Path(sys.argv[2] if len(sys.argv) > 2 else "cursor.txt")
 
 
 async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """Call a tool; a refusal is an error."""
     result = await client.call_tool(tool, arguments)
     if result.is_error:
         raise RuntimeError(getattr(result.content[0], "text", "refused"))
@@ -28,14 +26,13 @@ async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]
 
 
 async def answer(client: Client, event: dict[str, Any]) -> None:
-    """Answer as the event says, once: the key is that of the row that is answered."""
     reply, speaker = event["reply"], event["speaker"]["name"]
-    room = {"room": reply["room"]} if "room" in reply else {}
-    words = f"{speaker}, I heard: {event['text'][:60].replace('@', '')}"
-    key = f"{event.get('room', speaker)} {event['seq']}"
+    given = {"text": f"{speaker}, I heard: {event['text'][:60].replace('@', '')}"}
+    given |= reply["arguments"] | ({"room": reply["room"]} if "room" in reply else {})
+    once = f"{event.get('room', speaker)} {event['seq']}"  # each row is answered once
     for _ in range(5):
         try:
-            await call(client, reply["verb"], **reply["arguments"], **room, text=words, once=key)
+            await call(client, reply["verb"], **given, once=once)
             return
         except RuntimeError as refused:  # too fast, or for good
             print("not said:", refused, file=sys.stderr, flush=True)
@@ -43,12 +40,14 @@ async def answer(client: Client, event: dict[str, Any]) -> None:
 
 
 async def listen() -> None:
-    """Hear events from where the last run ended."""
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=90)
-    async with http, Client(streamable_http_client(f"{WORLD}/mcp", http_client=http)) as client:
+    head = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
+    http = httpx2.AsyncClient(headers=head, timeout=90)
+    world = streamable_http_client(f"{os.environ['WORLD']}/mcp", http_client=http)
+    given: dict[str, Any] = {"rooms": sys.argv[1].split(","), "timeout": 50}
+    async with http, Client(world) as client:
         while True:
-            last = {"cursor": CURSOR.read_text()} if CURSOR.exists() else {}
-            heard = await call(client, "wait_events", rooms=ROOMS, timeout=50, **last)
+            given |= {"cursor": CURSOR.read_text()} if CURSOR.exists() else {}
+            heard = await call(client, "wait_events", **given)
             for event in heard["events"]:
                 if event.get("mention") and "reply" in event:
                     await answer(client, event)
@@ -57,13 +56,10 @@ async def listen() -> None:
 
 
 async def main() -> None:
-    """Begin again whenever the connection ends."""
     while True:
         try:
             await listen()
         except Exception as fault:  # noqa: BLE001 - the server restarts, or refuses
-            while isinstance(fault, BaseExceptionGroup):
-                fault = fault.exceptions[0]
             print("again in 1 s:", fault, file=sys.stderr, flush=True)
         await asyncio.sleep(1)
 

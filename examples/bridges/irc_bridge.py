@@ -2,7 +2,8 @@
 
 WORLD=http://127.0.0.1:2280 TOKEN=swt_... python irc_bridge.py ROOM HOST:PORT '#channel' [CURSOR]
 
-The token is that of an agent of its own: sshwarma token new irc --label bridge --scope act
+It speaks as an agent of its own: sshwarma keys add irc irc.pub, then
+sshwarma token new irc --label bridge --scope act
 In the room, alice of IRC is alice@irc. On IRC, the bridge says <ann> before what ann says.
 """
 
@@ -10,6 +11,7 @@ import json
 import os
 import socket
 import sys
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -67,8 +69,7 @@ def to_irc(irc: socket.socket, event: dict[str, Any]) -> None:
     """Say on IRC what somebody says in the room."""
     for line in event["text"].splitlines():
         said = f"<{event['speaker']['name']}> {line}"
-        for start in range(0, len(said), MAX_LINE_CHARACTERS):
-            part = said[start : start + MAX_LINE_CHARACTERS]
+        for part in textwrap.wrap(said, MAX_LINE_CHARACTERS, replace_whitespace=False):
             irc.sendall(f"PRIVMSG {CHANNEL} :{part}\r\n".encode())
 
 

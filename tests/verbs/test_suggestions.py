@@ -100,6 +100,8 @@ async def test_word_of_another_world_gets_the_verb_of_that_meaning(
         ("Help!", "/help"),
         ("quit", "/quit"),
         ("north", "/go north"),
+        ("Go north.", "/go north"),
+        ("go on", ""),
         ("who", "/who"),
         ("hello", ""),
         ("help me with this", ""),

@@ -64,6 +64,16 @@ def test_every_verb_says_what_it_answers() -> None:
         assert {"401", "403", "404", "409", "413", "422", "429", "503"} <= responses.keys()
 
 
+def test_every_path_of_the_api_is_described() -> None:
+    described = describe_api()["paths"]
+    assert {
+        "/api/v1/verbs",
+        "/api/v1/line",
+        "/api/v1/events",
+        "/hooks/{secret}",
+    } <= described.keys()
+
+
 def test_results_are_as_described(world: Server, bob: Person) -> None:
     described = describe_api()
     token = world.operate("token_new", name=bob.name, scope="build")["token"]

@@ -62,6 +62,9 @@ def test_an_event_waits_while_its_maker_may_not_hear_it(
     refused = owner.run(f"hook test out --room {room}")
     assert refused.status == 1 and "may not hear this room" in refused.err
     assert held.taken == []
+    waits = {one["name"]: one["waits"] for one in owner.json(f"hook --room {room}")["hooks"]}
+    assert waits == {"out": f"the account of {maker.name} is disabled", "mine": ""}
+    assert f"waits: the account of {maker.name}" in owner.run(f"hook --room {room}").out
     world.operate("agents_enable", name=maker.name)
     wait_until(lambda: len(held.taken) == 2)
     assert [one.data["data"]["text"] for one in held.taken] == ["a secret", "another"]

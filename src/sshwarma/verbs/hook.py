@@ -24,7 +24,9 @@ from sshwarma.verbs.views import Confirmation
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, Unavailable
+from sshwarma.world.ids import now_ms
 from sshwarma.world.request_keys import keep_answer_secret
+from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 
 
@@ -55,14 +57,16 @@ async def list_hooks(caller: Caller) -> HookList:
 
     def read(conn: Connection) -> list[HookItem]:
         return [
-            _make_item(caller, one, next(iter(records.read_deliveries(conn, one.id, 1)), None))
+            _make_item(
+                caller, room, one, next(iter(records.read_deliveries(conn, one.id, 1)), None)
+            )
             for one in records.list_hooks(conn, room.id)
         ]
 
     return HookList(room.name, tuple(await caller.world.store.read(read)))
 
 
-def _make_item(caller: Caller, one: Hook, last: Delivery | None) -> HookItem:
+def _make_item(caller: Caller, room: Room, one: Hook, last: Delivery | None) -> HookItem:
     target, source = one.target, one.source
     address = ""
     if target is not None:
@@ -78,6 +82,7 @@ def _make_item(caller: Caller, one: Hook, last: Delivery | None) -> HookItem:
         one.off_reason is None,
         one.failing_since,
         one.off_reason or "",
+        room.explain_absence(caller.world.agents.get(one.agent_id), now_ms()),
         last,
     )
 

@@ -23,6 +23,7 @@ class HookItem:
         is_on: whether it runs.
         failing_since: when its first post failed since one arrived; milliseconds.
         off_reason: why it is off.
+        waits: why it does nothing although it is on; "" if it need not wait.
         last: its last delivery.
     """
 
@@ -34,6 +35,7 @@ class HookItem:
     is_on: bool
     failing_since: int | None
     off_reason: str
+    waits: str
     last: Delivery | None
 
 
@@ -105,6 +107,8 @@ def draw_hook_list(result: HookList, reader: Reader) -> Block:
 def _describe_state(hook: HookItem) -> tuple[str, str]:
     if not hook.is_on:
         return ("warn", f"off: {hook.off_reason}")
+    if hook.waits:
+        return ("warn", f"waits: {hook.waits}")
     if hook.failing_since is not None and hook.last is not None:
         return ("warn", f"fails since {format_clock(hook.failing_since)}: {hook.last.error}")
     return ("dim", f"last {format_clock(hook.last.at)}" if hook.last else "nothing yet")

@@ -29,6 +29,7 @@ from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
 from sshwarma.world.ids import now_ms
 from sshwarma.world.names import TRIGGER_PREFIX, check_name
 from sshwarma.world.reader import TextByReader, next_call
+from sshwarma.world.rooms import Room
 from sshwarma.world.store import Change
 from sshwarma.world.thing_size import check_thing_size
 from sshwarma.world.triggers import Trigger
@@ -61,13 +62,14 @@ async def list_triggers(caller: Caller) -> TriggerList:
 
     def read(conn: Connection) -> list[TriggerItem]:
         return [
-            _make_item(caller, one, conn) for one in triggers.list_triggers(conn, caller.room_id)
+            _make_item(caller, room, one, conn)
+            for one in triggers.list_triggers(conn, caller.room_id)
         ]
 
     return TriggerList(room.name, tuple(await caller.world.store.read(read)))
 
 
-def _make_item(caller: Caller, one: Trigger, conn: Connection) -> TriggerItem:
+def _make_item(caller: Caller, room: Room, one: Trigger, conn: Connection) -> TriggerItem:
     why_off = one.why_off
     try:
         declaration = parse_trigger(one.script or "")
@@ -81,6 +83,7 @@ def _make_item(caller: Caller, one: Trigger, conn: Connection) -> TriggerItem:
         declaration.summary,
         not why_off,
         why_off,
+        one.agent_id and room.explain_absence(caller.world.agents.get(one.agent_id), now_ms()),
         next(iter(triggers.read_runs(conn, one.id, 1)), None),
     )
 

@@ -20,6 +20,7 @@ class TriggerItem:
         about: the first comment of its script.
         is_on: whether it runs.
         off_reason: why it is off.
+        waits: why it does nothing although it is on; "" if it need not wait.
         last: its last run.
     """
 
@@ -29,6 +30,7 @@ class TriggerItem:
     about: str
     is_on: bool
     off_reason: str
+    waits: str
     last: TriggerRun | None
 
 
@@ -88,6 +90,8 @@ def draw_trigger_list(result: TriggerList, reader: Reader) -> Block:
 def _describe_state(one: TriggerItem) -> tuple[str, str]:
     if not one.is_on:
         return ("warn", f"off: {one.off_reason}")
+    if one.waits:
+        return ("warn", f"waits: {one.waits}")
     if one.last is None:
         return ("dim", "not run yet")
     style = "warn" if one.last.status == "failed" else "dim"

@@ -110,9 +110,12 @@ def suggest_synonym(word: str, reader: Reader) -> str:
 def find_slash_line(text: str) -> str:
     """Return the line meant by a verb typed without its slash; "" for talk.
 
-    Only a line of one word counts: `help`, `north`. Longer lines are talk.
+    Only a line of one word counts, `help` or `north`, and `go north`. Longer lines are talk.
     """
     word = text.strip().lower().rstrip("?!.")
+    walked = SYNONYMS.get(word.removeprefix("go ").strip())
+    if walked is not None and walked.line == f"/{word}":
+        return walked.line
     if not word.isalpha():
         return ""
     if find_entry(word) is not None and word not in TALK_WORDS:

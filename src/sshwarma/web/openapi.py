@@ -23,6 +23,7 @@ from sshwarma.verbs.verb import Verb
 from sshwarma.web.endpoints import API_PREFIX, ENDPOINTS, EVENT_STREAM_TYPE, Endpoint, get_verb
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.web.event_stream import describe_query
+from sshwarma.web.incoming_hooks import HOOK_PATH
 
 _SCHEMA_REF: Final = "#/components/schemas/{model}"
 
@@ -74,6 +75,8 @@ def describe_api() -> dict[str, Any]:
     paths[f"{API_PREFIX}/events"] = {"get": _describe_events()}
     paths[f"{API_PREFIX}/stream"] = {"post": _describe_stream()}
     paths[f"{API_PREFIX}/line"] = {"post": _describe_line()}
+    paths[f"{API_PREFIX}/verbs"] = {"get": _describe_list()}
+    paths[HOOK_PATH] = {"post": _describe_hook()}
     for verb in verbs:
         described = _describe_verb(verb, results[verb.path])
         paths[f"{API_PREFIX}/verbs/{verb.path}"] = {"post": described}
@@ -192,6 +195,36 @@ def _describe_events() -> dict[str, Any]:
         "summary": "Hear what happens in rooms, as it happens.",
         "parameters": describe_query(),
         "responses": _describe_responses({"description": about, "content": content}),
+    }
+
+
+def _describe_list() -> dict[str, Any]:
+    verb = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    verbs = {"type": "object", "properties": {"verbs": {"type": "array", "items": verb}}}
+    return {
+        "operationId": "list_verbs",
+        "parameters": [],
+        "tags": ["Looking"],
+        "summary": "List the verbs, with their rights and the schemas of their arguments.",
+        "responses": _describe_responses(_describe_json("The verbs.", verbs)),
+    }
+
+
+def _describe_hook() -> dict[str, Any]:
+    secret = {"name": "secret", "in": "path", "required": True, "schema": {"type": "string"}}
+    said = {"type": "object", "properties": {"ok": {"type": "boolean"}, "seq": {"type": "integer"}}}
+    return {
+        "operationId": "post_to_hook",
+        "tags": ["Talking"],
+        "summary": "Say or note in a room what a hook makes of a post.",
+        "description": "The body is JSON, or with its content type a form or a text.",
+        "security": [],  # who knows the address may post
+        "parameters": [secret, _IDEMPOTENCY_KEY],
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": {}}},
+        },
+        "responses": _describe_responses(_describe_json("It was said or noted.", said)),
     }
 
 

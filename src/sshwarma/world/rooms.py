@@ -67,6 +67,18 @@ class Room:
             return f"{model.name} does not answer in {self.name}: an owner named its rooms."
         return ""
 
+    def explain_absence(self, maker: Agent | None, now: int) -> str:
+        """Return why what an agent made waits at the time `now` (ms); "" if it need not.
+
+        It has the rights of its maker, who must be let in.
+        """
+        if maker is None:
+            return "who made it is gone"
+        if maker.disabled:
+            return f"the account of {maker.name} is disabled"
+        may_enter = Right.ENTER in self.rights_of(maker, now=now)
+        return "" if may_enter else f"{maker.name} may not enter {self.name}"
+
     @property
     def member_ids(self) -> frozenset[str]:
         """The ids of the agents that have a role in the room."""
