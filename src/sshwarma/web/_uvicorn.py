@@ -13,7 +13,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-WRITE_CHUNK: Final = "sshwarma.write_chunk"
+WRITE_CHUNK: Final = "write_chunk of sshwarma"
 """Key of `HttpConnection.write_chunk` among the extensions of an ASGI scope."""
 
 
