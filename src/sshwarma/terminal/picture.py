@@ -135,6 +135,16 @@ def draw_picture_rows(picture: Picture, mode: ImageMode, columns: int) -> Iterat
         )
 
 
+def encode_picture(picture: Picture) -> bytes:
+    """Return a picture as a PNG file, with the pixels for a protocol for images."""
+    pixels = picture.large
+    rows = [
+        pixels.data[start : start + pixels.width]
+        for start in range(0, len(pixels.data), pixels.width)
+    ]
+    return _encode_png(rows, pixels.palette)
+
+
 # Half blocks
 
 
