@@ -34,6 +34,7 @@ from sshwarma.ssh.transport.interfaces import (
     ClientLink,
     FailedLogin,
     Peer,
+    Rejected,
 )
 
 VARIANTS = ("stock", "lean", "door")
@@ -107,6 +108,12 @@ class EchoWorld:
 
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         return None
+
+    def check_forward(self, link: ClientLink, host: str, port: int) -> None:
+        raise Rejected("nothing is forwarded here")
+
+    def forward(self, link: ClientLink, channel: Channel) -> ChannelHandler:
+        return EchoHandler(channel)
 
 
 class EchoHandler:

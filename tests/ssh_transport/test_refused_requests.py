@@ -168,7 +168,7 @@ async def test_stock_client_that_asks_for_forwarding_still_works(
 async def test_stdio_forwarding_is_refused(server: SshServer, ssh: Ssh) -> None:
     done = await finish(await ssh(server, "-W", "127.0.0.1:22", ""))
     assert done.status == 255
-    assert b"only session channels are allowed" in done.err
+    assert b"only console:80" in done.err
 
 
 async def test_a_tiny_packet_size_is_refused(server: SshServer, connect: Connect) -> None:
@@ -232,3 +232,31 @@ async def test_handler_crash_ends_only_its_connection(server: SshServer, connect
     await within(third.wait_closed())
     await _answered(honest)
     assert server.counters.crashed == 2
+
+
+async def test_a_name_that_the_world_knows_is_forwarded(
+    server: SshServer, connect: Connect, world: World
+) -> None:
+    client = await connect(server)
+    reader, writer = await within(client.open_connection("console", 80))
+    writer.write(b"GET / HTTP/1.1\r\n")  # the program sends it back
+    assert await within(reader.readexactly(16)) == b"GET / HTTP/1.1\r\n"
+    (program,) = world.programs
+    for name in (b"shell", b"exec", b"pty-req"):
+        assert not await within(writer.channel._make_request(name))
+    writer.close()
+    await until(lambda: program.count("closed"))
+    await _answered(client)
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("console", 81), ("console.", 80), ("CONSOLE", 80), ("localhost", 80)]
+)
+async def test_other_names_are_not_forwarded(
+    host: str, port: int, server: SshServer, connect: Connect, world: World
+) -> None:
+    client = await connect(server)
+    with pytest.raises(asyncssh.ChannelOpenError, match="only console:80"):
+        await within(client.open_connection(host, port))
+    assert world.programs == []
+    await _answered(client)

@@ -129,6 +129,13 @@ class World:
     def subsystem(self, link: ClientLink, channel: Channel, name: str) -> ChannelHandler | None:
         return self._run(channel, name) if name == "mcp" else None
 
+    def check_forward(self, link: ClientLink, host: str, port: int) -> None:
+        if (host, port) != ("console", 80):
+            raise Rejected("only console:80")
+
+    def forward(self, link: ClientLink, channel: Channel) -> ChannelHandler:
+        return self._run(channel, "forward")
+
 
 Serve = Callable[..., Awaitable[SshServer]]
 

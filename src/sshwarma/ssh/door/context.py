@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Iterable
+import socket
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.secret_detection import is_secret_line
@@ -24,22 +24,20 @@ from sshwarma.ssh.transport.interfaces import ClientLink
 from sshwarma.terminal.clock import FrameClock
 from sshwarma.terminal.picture import Picture
 from sshwarma.terminal.render import render_plain_lines
-from sshwarma.terminal.text import Block, Line, Span, Table, block, line, lines_with_head
+from sshwarma.terminal.text import Block, Line, Table, block, line, lines_with_head
 from sshwarma.verbs.called_verb import find_typed
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.views import split_usage
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
 from sshwarma.world.doors import Door
-from sshwarma.world.errors import Invalid, WorldError
+from sshwarma.world.errors import Invalid
 from sshwarma.world.events import Announcement, PersonalNotice
 from sshwarma.world.input_history import append_input_history, read_input_history
 from sshwarma.world.presence import AgentConnection
-from sshwarma.world.reader import PERSON
 from sshwarma.world.world import World
 
-_WORD: Final = re.compile(" +|[^ ]+")
+OpenConsole: TypeAlias = Callable[[socket.socket, tuple[str, int]], Awaitable[None]]
 
 LINES_PER_PIECE: Final = 10_000
 """Lines that are encoded at once: other threads wait for one piece at most."""
@@ -56,6 +54,8 @@ class SshContext:
         channels: line services by name, which `ssh host NAME` runs instead of a verb.
         on_stop: callbacks that end open channels when the server stops; each takes the reason.
         sftp_clients: the number of clients of sftp.
+        open_console: serves HTTP on one end of a pair of sockets, for a client at an address and
+            port; None if there is no HTTP server.
     """
 
     world: World
@@ -72,6 +72,7 @@ class SshContext:
     background: BackgroundTasks = field(default_factory=BackgroundTasks)
     on_stop: set[Callable[[str], None]] = field(default_factory=set)
     sftp_clients: int = 0
+    open_console: OpenConsole | None = None
     _unsaved_input: list[tuple[str, str]] = field(default_factory=list)
     _typed_timer: asyncio.TimerHandle | None = None
     _store_task: asyncio.Task[Any] | None = None
@@ -161,26 +162,6 @@ class SshContext:
         """Return whether a client's locale is UTF-8; True if the client sent no locale."""
         locale = env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "UTF-8"
         return "utf" in locale.lower()
-
-
-def draw_refusal(refused: WorldError, typed: str = "") -> Block:
-    """Draw a refusal, with a mark under the typed word that it is about, if any."""
-    lines: list[Line] = []
-    if refused.span is not None and typed and "\n" not in typed and refused.span[1] > 0:
-        start, end = refused.span
-        lines.append(line("  ", typed))
-        lines.append(line("  ", " " * start, ("error", "^" * max(1, end - start))))
-    lines.append(_refusal_line(refused))
-    return block(*lines)
-
-
-def _refusal_line(refused: WorldError) -> Line:
-    """Draw the message and the hint; a usage in the hint breaks between options."""
-    spans: list[Span] = [("error", part) for part in _WORD.findall(refused.message)]
-    hint = refused.hint_for(PERSON)
-    if hint:
-        spans += [("dim", part) for _, part in split_usage(f" {hint}")]
-    return Line(tuple(spans), hang=2, breaks_between_spans=True)
 
 
 def draw_message(event: PersonalNotice | Announcement) -> Block:

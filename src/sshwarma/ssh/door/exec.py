@@ -28,7 +28,6 @@ from sshwarma.common.units import KIB
 from sshwarma.events.event_feed import EventFeed
 from sshwarma.ssh.door.context import (
     SshContext,
-    draw_refusal,
     encode_plain_block,
     encode_plain_lines,
 )
@@ -59,6 +58,7 @@ from sshwarma.verbs.edit_draft import EditDraft, no_editor_error
 from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.grammar import TextForm, UnknownFlag, find_text_form
 from sshwarma.verbs.line_rate import is_read_line
+from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.verbs.registry import Verb, find_entry
 from sshwarma.verbs.say import SentMessage, wait_for_answers
 from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names

@@ -31,7 +31,6 @@ from sshwarma.ssh.door.context import (
     SshContext,
     decode_text,
     draw_message,
-    draw_refusal,
     encode_plain_block,
     is_concurrent_line,
 )
@@ -45,6 +44,7 @@ from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.line_rate import is_read_line
 from sshwarma.verbs.log_rows import draw_row
 from sshwarma.verbs.quit import Goodbye
+from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.verbs.run import is_failed_run
 from sshwarma.verbs.say import SentMessage, sender_note_lines
 from sshwarma.verbs.views import draw_result, format_count

@@ -9,6 +9,7 @@ from weakref import WeakSet
 
 from typing_extensions import override
 
+from sshwarma.ssh.door.console import CONSOLE, ConsoleHandler
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.exec import ExecHandler
 from sshwarma.ssh.door.git import GitHandler
@@ -131,6 +132,19 @@ class SessionRouter(HandlerFactory):
             return None
         self._check_access(agent_id, link)
         return ServiceHandler(self._context, agent_id, link, channel, service, waits=True)
+
+    @override
+    def check_forward(self, link: ClientLink, host: str, port: int) -> None:
+        if (host, port) != CONSOLE or self._context.open_console is None:
+            raise Rejected(f"only {CONSOLE[0]}:{CONSOLE[1]} is forwarded, if this server has it")
+        identity = self._identify(link)
+        if not isinstance(identity, RegisteredUser):
+            raise Rejected("register first: connect without a command")
+        self._check_access(identity.agent_id, link)
+
+    @override
+    def forward(self, link: ClientLink, channel: Channel) -> ChannelHandler:
+        return ConsoleHandler(self._context, link, channel)
 
     def _identify(self, link: ClientLink) -> object:
         """Return a connection's identity; a newcomer may have registered since login."""

@@ -18,12 +18,13 @@ from sshwarma.common.exit_status import (
     EXIT_OK,
 )
 from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.ssh.door.context import SshContext, draw_refusal, encode_plain_block
+from sshwarma.ssh.door.context import SshContext, encode_plain_block
 from sshwarma.ssh.door.line_channel import LineChannel, LineService
 from sshwarma.ssh.door.login_audit import origin_of
 from sshwarma.ssh.door.task_handler import StreamHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
 from sshwarma.terminal.escape import escape_controls
+from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.world.errors import Invalid, WorldError
 
 log = structlog.get_logger(__name__)

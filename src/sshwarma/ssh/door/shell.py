@@ -18,7 +18,7 @@ from typing_extensions import override
 from sshwarma.common.exit_status import EXIT_OK
 from sshwarma.common.messages import INTERNAL_ERROR
 from sshwarma.ssh.door import arrival
-from sshwarma.ssh.door.context import SshContext, draw_message, draw_refusal
+from sshwarma.ssh.door.context import SshContext, draw_message
 from sshwarma.ssh.door.early_input import EarlyInput
 from sshwarma.ssh.door.greeting import draw_greeting
 from sshwarma.ssh.door.line_queue import LineQueue
@@ -39,6 +39,7 @@ from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.join import MoveResult
 from sshwarma.verbs.look import read_room_details
 from sshwarma.verbs.quit import Goodbye
+from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.verbs.run import RunResult
 from sshwarma.verbs.say import SentMessage, sender_note_lines
 from sshwarma.verbs.set import read_user_setting

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 
 from sshwarma.common.limits import MAX_TYPED_AHEAD_LINES
 from sshwarma.common.messages import with_limit
-from sshwarma.ssh.door.context import SshContext, draw_refusal, is_concurrent_line
+from sshwarma.ssh.door.context import SshContext, is_concurrent_line
 from sshwarma.ssh.door.line_progress import LineProgress
 from sshwarma.terminal.text import Block, block, line
 from sshwarma.verbs.called_verb import find_typed, is_talk
+from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.verbs.views import format_count
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 

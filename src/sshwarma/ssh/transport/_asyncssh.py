@@ -149,6 +149,14 @@ class AsyncsshConnection(SSHServerConnection):
         """Return whether asyncssh may process this kind of global request."""
         return True
 
+    def open_forward(self, host: str, port: int) -> tuple[AsyncsshChannel, object]:
+        """Return the channel of a forwarded connection, and its session.
+
+        Raises:
+            asyncssh.ChannelOpenError: to refuse it.
+        """
+        raise asyncssh.ChannelOpenError(OPEN_ADMINISTRATIVELY_PROHIBITED, "no forwarding")
+
     # Sending
 
     def send_data(self, head: bytes, data: bytes, size: int) -> bool:
@@ -282,6 +290,12 @@ class AsyncsshConnection(SSHServerConnection):
             reason = "only session channels are allowed"
             self.send_channel_open_failure(number, OPEN_ADMINISTRATIVELY_PROHIBITED, reason, "en")
 
+    def _process_direct_tcpip_open(self, packet: SSHPacket) -> Any:
+        host, port = packet.get_string(), packet.get_uint32()
+        packet.get_string(), packet.get_uint32()  # where it comes from, which proves nothing
+        packet.check_end()
+        return self.open_forward(host.decode(errors="replace"), port)
+
     def _answer_global(self, pkttype: int, pktid: int, packet: SSHPacket) -> None:
         header = SSHPacket(packet.get_remaining_payload())
         kind, want_reply = header.get_string(), header.get_boolean()
@@ -317,6 +331,8 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
 
     _conn: AsyncsshConnection
     _head = b""
+    begins_at_once = False
+    """Whether its session starts when the channel is open: no request for a shell comes."""
 
     def __init__(
         self,
@@ -388,6 +404,12 @@ class AsyncsshChannel(SSHServerChannel[bytes]):
         """Store the header of this channel's data packets."""
         self._head = _DATA + send_chan.to_bytes(4, "big")
         super().process_open(send_chan, send_window, send_pktsize, cast("Any", session))
+
+    async def _finish_open_request(self, result: Any) -> None:
+        await super()._finish_open_request(result)
+        if self.begins_at_once and self._session is not None:
+            self._session.session_started()
+            self.resume_reading()
 
     def write(self, data: bytes, datatype: int | None = None) -> None:
         """Send now if the peer's window has room, else buffer; do nothing once closed."""

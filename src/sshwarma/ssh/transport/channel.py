@@ -99,6 +99,16 @@ class LeanChannel(AsyncsshChannel):
         return kind in ALLOWED_CHANNEL_REQUESTS
 
 
+class ForwardedChannel(LeanChannel):
+    """The channel of a connection that the client forwards: bytes, and no requests."""
+
+    begins_at_once = True
+
+    def accepts_request(self, kind: bytes) -> bool:
+        """Accept none: there is no shell in it."""
+        return False
+
+
 def _clamp(value: int, bounds: tuple[int, int]) -> int:
     return max(bounds[0], min(value, bounds[1]))
 

@@ -14,6 +14,7 @@ import asyncssh
 from asyncssh.connection import SSHServerConnection
 from asyncssh.constants import (
     DISC_BY_APPLICATION,
+    OPEN_ADMINISTRATIVELY_PROHIBITED,
     OPEN_CONNECT_FAILED,
     OPEN_RESOURCE_SHORTAGE,
 )
@@ -25,7 +26,7 @@ from sshwarma.ssh.transport.admission import (
     AdmissionLimits,
     AdmissionTicket,
 )
-from sshwarma.ssh.transport.channel import LeanChannel
+from sshwarma.ssh.transport.channel import ForwardedChannel, LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
 from sshwarma.ssh.transport.interfaces import (
     Authenticator,
@@ -263,17 +264,38 @@ class ClientConnection(ConnectionOwner):
         Raises:
             asyncssh.ChannelOpenError: if too many channels are open.
         """
+        self._check_channels()
+        return self._make_session()
+
+    def forward_requested(self, channel: ForwardedChannel, host: str, port: int) -> object:
+        """Open a channel for a connection that the client forwards, as for a session.
+
+        Raises:
+            asyncssh.ChannelOpenError: if too many channels are open.
+        """
+        self._check_channels()
+        return self._make_forward(host, port)
+
+    def _check_channels(self) -> None:
         most = self.server.limits.max_channels
         if self._conn.channels_open >= most:
             count_refusal("ssh_channels")
             raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
-        return self._make_session()
 
     async def _make_session(self) -> ChannelSession:
         await self._settled.wait()
         if not self.entered or self.closed:
             raise asyncssh.ChannelOpenError(OPEN_CONNECT_FAILED, "not admitted")
         return ChannelSession(self, self.server.sessions, self.server.limits)
+
+    async def _make_forward(self, host: str, port: int) -> ChannelSession:
+        session = await self._make_session()
+        try:
+            session.forward(host, port)
+        except Rejected as error:
+            code = OPEN_ADMINISTRATIVELY_PROHIBITED
+            raise asyncssh.ChannelOpenError(code, error.reason) from error
+        return session
 
     def on_channel_opened(self, channel: LeanChannel) -> None:
         """Record that a handler runs in this channel."""

@@ -19,7 +19,7 @@ from sshwarma.common.rate_limit import TokenBucket
 from sshwarma.common.units import KIB
 from sshwarma.ssh.transport._asyncssh import AsyncsshConnection
 from sshwarma.ssh.transport.admission import AdmissionLimits
-from sshwarma.ssh.transport.channel import LeanChannel
+from sshwarma.ssh.transport.channel import ForwardedChannel, LeanChannel
 from sshwarma.ssh.transport.cipher import CTR_CIPHERS, GCM_CIPHERS
 
 MAX_UNREAD_REPLY_BYTES = 256 * KIB
@@ -126,6 +126,10 @@ class LeanConnection(AsyncsshConnection):
             window or own_window,
             max_pktsize or own_pktsize,
         )
+
+    def create_forwarded_channel(self) -> ForwardedChannel:
+        """Make the channel of a connection that the client forwards."""
+        return ForwardedChannel(self, self.limits, self.close_gracefully, *self.receive_sizes)
 
     # Ending
 

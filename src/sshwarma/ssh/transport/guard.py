@@ -1,7 +1,7 @@
 """Guard of requests: deny by default, trust a key only after it has signed.
 
-Sessions are the only channels. A request that is not allowed here is refused; the connection
-stays open.
+Channels are sessions, and connections that the world lets a client forward. A request that is not
+allowed here is refused; the connection stays open.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from asyncssh.connection import SSHServerConnectionOptions
 from asyncssh.packet import SSHPacket
 
 from sshwarma.ssh.transport.admission import AdmissionLimits, AdmissionTicket
+from sshwarma.ssh.transport.channel import ForwardedChannel
 from sshwarma.ssh.transport.connection import LeanConnection
 
-ALLOWED_CHANNEL_TYPES = frozenset({b"session"})
+ALLOWED_CHANNEL_TYPES = frozenset({b"session", b"direct-tcpip"})
 ALLOWED_GLOBAL_REQUESTS = frozenset({b"keepalive@openssh.com"})
 PROVE_HOST_KEYS = b"hostkeys-prove-00@openssh.com"
 """A client asks for signatures of the announced host keys. Once: they cost processor time."""
@@ -50,6 +51,14 @@ class ConnectionOwner(asyncssh.SSHServer, ABC):
     @abstractmethod
     def on_key_verified(self, username: str, key_data: bytes) -> None:
         """Handle a verified signature by this key for this connection."""
+
+    @abstractmethod
+    def forward_requested(self, channel: ForwardedChannel, host: str, port: int) -> object:
+        """Return what waits for the session of a connection that the client forwards.
+
+        Raises:
+            asyncssh.ChannelOpenError: to refuse it.
+        """
 
     @abstractmethod
     def on_crash(self, error: BaseException | None) -> None:
@@ -97,6 +106,11 @@ class GuardedConnection(LeanConnection):
     def accepts_channel(self, kind: bytes, max_packet_bytes: int) -> bool:
         """Accept allowed channel types with a large enough packet size."""
         return kind in ALLOWED_CHANNEL_TYPES and max_packet_bytes >= MIN_PACKET_BYTES
+
+    def open_forward(self, host: str, port: int) -> tuple[ForwardedChannel, object]:
+        """Let the owner decide about a connection that the client forwards."""
+        channel = self.create_forwarded_channel()
+        return channel, self._client.forward_requested(channel, host, port)
 
     def accepts_global_request(self, kind: bytes) -> bool:
         """Accept allowed requests only."""

@@ -228,6 +228,12 @@ class HandlerFactory(Protocol):
         client gets its reply: write nothing yet.
         """
 
+    def check_forward(self, link: ClientLink, host: str, port: int) -> None:
+        """Raise `Rejected` unless the client may forward to that name (`ssh -L`)."""
+
+    def forward(self, link: ClientLink, channel: Channel) -> ChannelHandler:
+        """Make the handler of a connection that `check_forward` has let pass."""
+
 
 class SftpRefused(Exception):
     """A refusal of one request over sftp, raised by `SftpFiles`.

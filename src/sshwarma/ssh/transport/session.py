@@ -78,6 +78,15 @@ class ChannelSession(asyncssh.SSHServerSession[bytes]):
             self._begin = lambda: handler
         return handler is not None
 
+    def forward(self, host: str, port: int) -> None:
+        """Be the session of a connection that the client forwards.
+
+        Raises:
+            Rejected: if the world does not let it.
+        """
+        self._sessions.check_forward(self._owner, host, port)
+        self._begin = lambda: self._sessions.forward(self._owner, self._chan)
+
     def session_started(self) -> None:
         """Start the handler after the client got the reply to its request.
 
