@@ -268,7 +268,7 @@ CREATE TABLE tokens (
 	created_by TEXT,
 	created_at INTEGER NOT NULL,
 	expires_at INTEGER,
-	deleted_at INTEGER, scope TEXT DEFAULT 'build' NOT NULL, last_used_at INTEGER,
+	deleted_at INTEGER, scope TEXT DEFAULT 'build' NOT NULL, last_used_at INTEGER, purpose TEXT DEFAULT 'program' NOT NULL, fingerprint TEXT, address TEXT,
 	CONSTRAINT pk_tokens PRIMARY KEY (id),
 	CONSTRAINT fk_tokens_agent_id FOREIGN KEY(agent_id) REFERENCES things (id),
 	CONSTRAINT uq_tokens_token_sha256 UNIQUE (token_sha256)
@@ -639,7 +639,7 @@ CREATE TABLE text_versions (
 
 CREATE INDEX ix_text_versions_size ON text_versions (scope_id, "key", version, size);
 
-INSERT INTO "alembic_version" VALUES('0025');
+INSERT INTO "alembic_version" VALUES('0026');
 
 
 INSERT INTO "rows_indexed" VALUES(0);

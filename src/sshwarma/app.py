@@ -67,6 +67,7 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.web import service_metrics
 from sshwarma.web.api import HttpApi
+from sshwarma.web.console.pages import Console
 from sshwarma.web.http import HttpServer, find_public_url
 from sshwarma.web.metrics import LoopLagMonitor, MetricsPage, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
@@ -312,6 +313,7 @@ class App:
         if http is not None:
             with listening_at(settings.http.listen, "--http"):
                 await http.serve()
+            self.ssh_context.open_console = http.serve_connection
             stack.push_async_callback(http.stop)
             self.http = http
         stack.push_async_callback(mcp.stop)
@@ -324,14 +326,14 @@ class App:
         Raises:
             OSError: if it cannot listen there.
         """
-        settings, sign_ins = self.settings, self.services.hub.oauth_sign_ins
-        http: HttpServer | None = None
-        if settings.http.listen != "off":
-            api = HttpApi(self.world, self.services, self.services.settings, line_rate)
-            routes = {"/mcp": mcp.http, **oauth_callback_routes(sign_ins)}
-            http = HttpServer(self.world, metrics, api, routes, self.services.settings)
-            with listening_at(settings.http.listen, "--http"):
-                http.bind(*split_address(settings.http.listen))
+        http, services, listen = None, self.services, self.settings.http.listen
+        if listen != "off":
+            api = HttpApi(self.world, services, services.settings, line_rate)
+            routes = {"/mcp": mcp.http, **oauth_callback_routes(services.hub.oauth_sign_ins)}
+            pages = Console(self.world, services, line_rate).routes
+            http = HttpServer(self.world, metrics, api, routes, services.settings, pages)
+            with listening_at(listen, "--http"):
+                http.bind(*split_address(listen))
             self._parts.callback(http.unbind)
         self._set_client_metadata(http)
         return http
@@ -343,24 +345,22 @@ class App:
         metrics.add(disk, disk.refresh)
         metrics.add(service_metrics.BackupMetricsCollector(self.upkeep))
         metrics.add(service_metrics.ModelMetricsCollector(world, services))
-        metrics.add(
-            service_metrics.ToolMetricsCollector(
-                services, self._lua_hosts, lambda: self.ssh_context.git.running
-            )
-        )
+        context = self.ssh_context
+        tools = service_metrics.ToolMetricsCollector
+        metrics.add(tools(services, self._lua_hosts, lambda: context.git.running))
         metrics.add(
             WorldMetricsCollector(
                 world,
                 self.ssh,
                 services.search,
                 lambda: http.connections if http else 0,
-                lambda: self.ssh_context.sftp_clients,
+                lambda: context.sftp_clients,
             )
         )
 
     def _set_client_metadata(self, http: HttpServer | None) -> None:
         """Set where sign-ins to MCP servers return, and the addresses of hooks."""
-        self.services.hooks.base_url = find_public_url(self.settings.http, http)
+        self.services.http.url = find_public_url(self.settings.http, http)
         metadata = make_client_metadata(self.settings.http, http.port if http else None)
         self.services.hub.oauth_sign_ins.client_metadata = metadata
 

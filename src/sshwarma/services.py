@@ -6,7 +6,7 @@ request; a verb reads them with `services_of(caller)`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sshwarma.hooks.outgoing import Hooks
 from sshwarma.lua_tools.provider import LuaToolProvider
@@ -24,6 +24,13 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.request_services import RequestServices
 from sshwarma.wrap.compose import ContextComposer
+
+
+@dataclass(slots=True)
+class HttpAddress:
+    """Where the HTTP server is reached; `url` is "" while it is off."""
+
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,7 @@ class Services(RequestServices):
     toolsets: Toolsets
     projects: ProjectPaths
     hooks: Hooks
+    http: HttpAddress = field(default_factory=HttpAddress)
 
 
 def services_of(caller: Caller) -> Services:

@@ -143,7 +143,7 @@ async def test_cursor_of_a_stream_is_a_cursor_of_wait_events(served: Served) -> 
     token = await served.newcomer("ann")
     await served.agent("ben")
     ann = served.world.agents.find("ann")
-    caller = Caller(served.world, services_in(served.world), served.limits, ann, "lobby", "web")
+    caller = Caller(served.world, services_in(served.world), served.limits, ann, "lobby", "api")
     stream = (await open_feed(caller, types="row")).read()
     assert (await anext(stream))[0].type == "start"
     await served.do("ben", "one")

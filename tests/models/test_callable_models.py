@@ -145,7 +145,7 @@ async def test_wrap_writes_the_request_only_where_it_is_shown(
         (alice, False),
         (replace(alice, door="exec"), False),
         (replace(alice, door="exec", wants_json=True), True),
-        (replace(alice, door="web"), True),
+        (replace(alice, door="api"), True),
     ):
         wrapped = await run_line(caller, "/wrap @qwen")
         assert (wrapped.request is not None) == is_shown, caller.door

@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-FOLDERS = ("lua_tools", "mcp_client", "mcp_server", "models/wire", "screens", "wire", "wrap")
+FOLDERS = (
+    "console",
+    "lua_tools",
+    "mcp_client",
+    "mcp_server",
+    "models/wire",
+    "screens",
+    "wire",
+    "wrap",
+)
 """Folders whose tests start processes or servers, or share them."""
 
 FIXTURES = frozenset({"data_dir", "port", "serve", "shared_server", "ssh", "web"})

@@ -40,7 +40,7 @@ async def test_plain_text_is_said(world: World, bob: Someone) -> None:
         await refused(bob, nothing)
 
 
-@pytest.mark.parametrize("door", ["ssh", "exec", "web", "mcp"])
+@pytest.mark.parametrize("door", ["ssh", "exec", "api", "mcp"])
 async def test_message_length_has_one_limit_at_every_door(bob: Someone, door: Door) -> None:
     bob.connection.door = door
     bob.limits = bob.limits.model_copy(update={"line_bytes": 256, "stdin_bytes": 300})
@@ -200,8 +200,8 @@ async def test_invoke_takes_arguments_by_name(alice: Someone) -> None:
         ("ssh", "zzzzz", "Unknown verb /zzzzz.", "/help lists the verbs."),
         ("model", "jion", "Unknown verb jion.", "Did you mean join?"),
         ("mcp", "inventory_equp", "Unknown verb inventory_equp.", "Did you mean inventory_equip"),
-        ("web", "skill_ne", "Unknown verb skill_ne.", "Did you mean skill_new or"),
-        ("web", "zzzzz", "Unknown verb zzzzz.", "help lists the verbs."),
+        ("api", "skill_ne", "Unknown verb skill_ne.", "Did you mean skill_new or"),
+        ("api", "zzzzz", "Unknown verb zzzzz.", "help lists the verbs."),
     ],
 )
 async def test_unknown_verb_is_refused_in_the_words_of_its_reader(

@@ -28,7 +28,7 @@ from sshwarma.world.reader import API_CLIENT, MCP_CLIENT, PERSON, TOOL_CALLER, r
 from support.people import Someone, arrive, come_back, do, opened
 from support.typed_text import names_typed
 
-DOORS = ("mcp", "web", "model")
+DOORS = ("mcp", "api", "model")
 
 OFFERED = [verb for verb in every_verb() if not verb.ssh_only]
 
@@ -109,7 +109,7 @@ async def _check_verb(alice: Someone, verb: Verb) -> None:
             _, given = parse_call(known, example, start)
             calls.append({name: value for name, value in given.items() if value is not None})
     calls += [given for name, given in NOTHING_THERE.items() if name.split(" near")[0] == verb.name]
-    for door in DOORS if verb.tool else ("web",):
+    for door in DOORS if verb.tool else ("api",):
         for given in calls:
             await _check_call(_at(alice, door), verb, given)
 
@@ -170,7 +170,7 @@ async def test_refusals_name_arguments_as_programs_give_them(
 ) -> None:
     await _furnish(alice)
     with pytest.raises(WorldError) as refused:
-        await invoke(_at(alice, "web"), name, given)
+        await invoke(_at(alice, "api"), name, given)
     text = refused.value.text_for(API_CLIENT)
     assert said in text
     assert not names_typed(text)
@@ -178,7 +178,7 @@ async def test_refusals_name_arguments_as_programs_give_them(
 
 async def test_a_search_names_a_row_that_it_found(alice: Someone) -> None:
     await _furnish(alice)
-    found = await invoke(_at(alice, "web"), "search", {"text": "relay box"})
+    found = await invoke(_at(alice, "api"), "search", {"text": "relay box"})
     call = f'history_show {{"at": {found.entries[0].seq}}}'
     assert f"In its room, {call} shows the rows around the newest." in render_for(API_CLIENT, found)
 
@@ -223,7 +223,7 @@ async def test_older_rows_are_read_with_the_arguments_given(alice: Someone) -> N
 
 
 async def test_help_for_programs_describes_tools_and_arguments(alice: Someone) -> None:
-    names_by_door = {"mcp": ("history", "skill_add"), "web": ("history_show", "skill_new")}
+    names_by_door = {"mcp": ("history", "skill_add"), "api": ("history_show", "skill_new")}
     for door, (name, new_skill) in names_by_door.items():
         caller = _at(alice, door)
         index = render_for(reader_at(door), await invoke(caller, "help", {}))
@@ -289,7 +289,7 @@ async def test_numbers_are_integers_for_programs(alice: Someone, bob: Someone) -
         described = verb.input_schema["properties"][argument]
         kinds = {one.get("type") for one in described.get("anyOf", [described])}
         assert kinds - {"null"} == {"integer"}
-    caller = _at(alice, "web")
+    caller = _at(alice, "api")
     done = await invoke(caller, "mute", {"name": "bob", "minutes": 5})
     assert done.text == "bob is muted in lobby for 5 min."
     assert (await invoke(caller, "ban", {"name": "bob", "minutes": "forever"})).text.endswith(
@@ -338,7 +338,7 @@ async def test_showing_needs_the_scope_read_and_changing_more(alice: Someone, na
     assert verb is not None
     assert verb.scope is TokenScope.READ
     assert verb.change_scope is not TokenScope.READ
-    caller = replace(_at(alice, "web"), scope=TokenScope.READ)
+    caller = replace(_at(alice, "api"), scope=TokenScope.READ)
     await invoke(caller, name, {})
     changes: dict[str, dict[str, Any]] = {
         "context_window": {"size": 3},
@@ -370,7 +370,7 @@ async def test_a_scope_is_suggested_only_to_who_has_the_right(
 
 async def test_deleting_a_room_by_a_wrong_name_says_so_at_every_door(alice: Someone) -> None:
     await do(alice, "/create den")
-    for door in ("ssh", "web"):
+    for door in ("ssh", "api"):
         with pytest.raises(Invalid) as refused:
             await invoke(_at(alice, door), "room_delete", {"name": "zzz"})
         assert refused.value.message == "zzz is not the name of this room, which is den."

@@ -366,6 +366,11 @@ REFUSALS = """
 /token revoke ""
 /token revoke nothing
 /token sideways
+/web
+/web sideways
+/web link now
+/web end
+/web end nothing
 /nonsense
 """.strip().split("\n")  # fmt: skip # noqa: W291
 
@@ -394,6 +399,7 @@ def test_every_verb_has_a_refusal_test() -> None:
         "mem projects",
         "mem show",
         "toolset list",
+        "web list",
     }, "add a line that the verb refuses to REFUSALS; a verb that refuses nothing goes beside find"
 
 

@@ -106,7 +106,7 @@ async def test_token_of_another_agent_cannot_be_revoked(alice: Someone, bob: Som
     assert len((await do(bob, "/token")).tokens) == 1
 
 
-@pytest.mark.parametrize("door", ["web", "mcp", "model"])
+@pytest.mark.parametrize("door", ["api", "mcp", "model"])
 @pytest.mark.parametrize("line", ["/token", "/token new another"])
 async def test_token_cannot_create_tokens(bob: Someone, door: str, line: str) -> None:
     bob.connection.door = door  # type: ignore[assignment]

@@ -25,7 +25,7 @@ from support.services import make_services
 
 Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-HEALTH = b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n"
+HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ async def begin_post(
     _, secret = await world.change(lambda tx: tokens.issue_token(tx, agent.id, "", None, None))
     link = await connect(
         port,
-        f"POST /api/v1/verbs/look HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {secret}\r\n"
+        f"POST /api/v1/verbs/look HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n"
         f"Content-Length: 2\r\nExpect: 100-continue\r\n{more}\r\n".encode()
         + body,
         address,
@@ -96,7 +96,7 @@ async def ask(link: Link) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-@pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: here\r\n"])
+@pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n"])
 async def test_slow_request_head_gets_408(
     port: int, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +205,7 @@ async def test_silent_connections_of_one_address_keep_nobody_out(
         asked[1].close()
     first = await asyncio.wait_for(silent[0][0].read(), 20)
     assert first.startswith(b"HTTP/1.1 503 ")
-    slow[1].write(b"Host: here\r\n\r\n")
+    slow[1].write(b"Host: localhost\r\n\r\n")
     head = await asyncio.wait_for(slow[0].readuntil(b"\r\n\r\n"), 20)
     assert head.startswith(b"HTTP/1.1 200 "), "the request of another address keeps its place"
     for link in (*silent, slow):

@@ -210,7 +210,7 @@ async def test_a_token_revoked_while_it_is_read_is_invalid(
         return found
 
     monkeypatch.setattr(served.world.store, "read", read_then_revoke)
-    assert await authenticate_bearer(served.world, f"Bearer {token}", "web", "") is None
+    assert await authenticate_bearer(served.world, f"Bearer {token}", "api", "") is None
 
 
 async def test_a_token_that_expires_ends_its_request(served: Served) -> None:
@@ -385,7 +385,7 @@ async def _refused(served: Served, token: str) -> tuple[int, Any]:
     port = int(served.url.rpartition(":")[2].partition("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(
-        f"POST /api/v1/verbs/look HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        f"POST /api/v1/verbs/look HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
         "Content-Length: 2\r\n\r\n{}".encode()
     )
     return await Post(reader, writer).answer()

@@ -120,13 +120,13 @@ def test_changes_have_the_address_and_the_key_or_token_of_every_door(server: Ser
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
     found = {row["door"]: row for row in rows(server, name="dan", verb="put")}
-    assert set(found) == {"exec", "ssh", "web"}
-    assert found["web"]["address"] == "203.0.113.7"
-    assert found["web"]["request"] == '/put {"name": "c", "text": "3"}'
+    assert set(found) == {"exec", "ssh", "api"}
+    assert found["api"]["address"] == "203.0.113.7"
+    assert found["api"]["request"] == '/put {"name": "c", "text": "3"}'
     for door in ("exec", "ssh"):
         assert found[door]["address"] == "127.0.0.1"
         assert found[door]["fingerprint"].startswith("SHA256:")
-    assert found["web"]["fingerprint"] == f"token {token['id'][:18]}"
+    assert found["api"]["fingerprint"] == f"token {token['id'][:18]}"
 
 
 def read_failed_metric(server: Server) -> dict[str, float]:
@@ -146,17 +146,17 @@ def test_wrong_tokens_leave_row_log_line_and_metric(server: Server) -> None:
         )
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(request, timeout=30)
-    wait_until(lambda: {row["door"] for row in rows(server, verb="login failed")} >= {"web", "mcp"})
+    wait_until(lambda: {row["door"] for row in rows(server, verb="login failed")} >= {"api", "mcp"})
     failed = {row["door"]: row for row in rows(server, verb="login failed")}
-    assert failed["web"]["address"] == "198.51.100.3"
+    assert failed["api"]["address"] == "198.51.100.3"
     assert failed["mcp"]["address"] == "127.0.0.1", "the peer, if the proxy names no address"
-    assert failed["web"]["request"] == "the token is unknown"
+    assert failed["api"]["request"] == "the token is unknown"
     after = read_failed_metric(server)
-    assert {door: after[door] - before[door] for door in after} == {"ssh": 0, "web": 1, "mcp": 1}
+    assert {door: after[door] - before[door] for door in after} == {"ssh": 0, "api": 1, "mcp": 1}
     lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
     refused = [one for one in lines if one.get("event") == "token refused"]
     assert [(one["door"], one["address"]) for one in refused] == [
-        ("web", "198.51.100.3"),
+        ("api", "198.51.100.3"),
         ("mcp", "127.0.0.1"),
     ]
     assert "wrongwrong" not in server.log()
@@ -197,7 +197,7 @@ def test_new_room_leaves_one_row_at_every_door(server: Server) -> None:
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
     found = [(row["door"], row["verb"]) for row in rows(server, name="kim")]
-    assert found == [("ssh", "login"), ("exec", "create"), ("exec", "fork"), ("web", "create")]
+    assert found == [("ssh", "login"), ("exec", "create"), ("exec", "fork"), ("api", "create")]
     assert "hut" in kim.run("look").out, "it was moved all the same"
 
 

@@ -121,7 +121,7 @@ def test_sign_in_over_http_leaves_its_code_nowhere(
         call_verb(server, token, "mcp_login", name="guarded", address=came_to)
         until(server, "guarded", "up")
         rows = server.operate("audit_list", verb="mcp login")
-        assert [(row["door"], row["request"]) for row in rows] == [("web", "/mcp login guarded")]
+        assert [(row["door"], row["request"]) for row in rows] == [("api", "/mcp login guarded")]
         check_that_secrets_are_kept(server, owner, came_to)
 
 

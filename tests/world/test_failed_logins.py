@@ -36,7 +36,7 @@ async def read_failures(world: World) -> list[AuditEntry]:
 async def test_limit_of_an_address_leaves_one_row_that_says_so(world: World) -> None:
     recorded = [world.failed_logins.record("ssh", "no", Origin("192.0.2.7")) for _ in range(30)]
     assert recorded == [True] * MAX_FAILURES_PER_ADDRESS + [False] * 20
-    assert world.failed_logins.record("web", "no", Origin("192.0.2.8"))
+    assert world.failed_logins.record("api", "no", Origin("192.0.2.8"))
     found = [(entry.origin.address, entry.request) for entry in await read_failures(world)]
     assert found == [
         *[("192.0.2.7", "no")] * MAX_FAILURES_PER_ADDRESS,
@@ -81,7 +81,7 @@ async def test_known_keys_cannot_fill_the_disk_either(world: World, alice: Someo
 
 async def test_refused_tokens_have_the_limit_of_their_owner(world: World, alice: Someone) -> None:
     for number in range(2 * MAX_FAILURES_PER_TOKEN_OWNER):
-        world.failed_logins.record("web", "revoked", Origin(f"192.0.2.{number}"), alice.id)
+        world.failed_logins.record("api", "revoked", Origin(f"192.0.2.{number}"), alice.id)
     found = await read_failures(world)
     assert len(found) == MAX_FAILURES_PER_TOKEN_OWNER + 1
     assert (found[-1].request, found[-1].agent_id) == (OF_TOKENS, alice.id)
@@ -102,7 +102,7 @@ async def test_refused_token_is_recorded_with_its_agent(
         await world.change(lambda tx: tokens.revoke_token(tx, token.id))
     if end == "disabled":
         await world.change(lambda tx: agents.update_agent(tx, alice.id, disabled=True))
-    assert await authenticate_bearer(world, f"Bearer {secret}", "web", "192.0.2.9") is None
+    assert await authenticate_bearer(world, f"Bearer {secret}", "api", "192.0.2.9") is None
     [entry] = await read_failures(world)
     expected = {
         "revoked": "the token of alice was revoked",

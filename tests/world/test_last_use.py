@@ -25,7 +25,7 @@ from support.people import Someone
 
 
 async def authenticate(world: World, header: str) -> tuple[Agent, tokens.Token] | None:
-    return await authenticate_bearer(world, header, "web", "192.0.2.1")
+    return await authenticate_bearer(world, header, "api", "192.0.2.1")
 
 
 async def new_token(someone: Someone) -> str:

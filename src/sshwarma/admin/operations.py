@@ -98,7 +98,9 @@ async def token_list(world: World, /, name: str | None = None) -> Json:
             "expires_at": format_time(token.expires_at),
             "last_used_at": format_time(token.last_used_at),
         }
-        for token in await world.store.read(lambda conn: tokens.read_live_tokens(conn, agent_id))
+        for token in await world.store.read(
+            lambda conn: tokens.read_live_tokens(conn, agent_id, "program")
+        )
     ]
 
 

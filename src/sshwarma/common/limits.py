@@ -291,6 +291,37 @@ LAST_USE_RETRY_MINUTES: Final = 1
 """Minutes after a failed record of a last use in which none is tried: on a full disk each request
 would try, and log an error."""
 
+MAX_CONSOLE_ROWS: Final = 200
+"""Rows of a log that a page of the console begins with: as many as are in memory."""
+
+MAX_CONSOLE_TABS_PER_AGENT: Final = 20
+"""Tabs of one agent's browsers that hear a room: each has a connection."""
+
+MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
+"""Bytes of a message that a tab sends."""
+
+CONSOLE_UPDATES_PER_SECOND: Final = 15
+"""Messages to one tab in a second: more of an answer at once reads no faster."""
+
+CONSOLE_SEND_SECONDS: Final = 20.0
+"""Seconds that a tab has to take a message: one that reads nothing is ended."""
+
+SIGN_IN_LINK_SECONDS: Final = 120
+"""Seconds in which a link signs in a browser: it is opened at once, or asked for again."""
+
+MAX_SIGN_IN_LINKS_PER_AGENT: Final = 5
+"""Links of one agent that have not been used: one for each device at hand. Of more the oldest
+ends."""
+
+BROWSER_IDLE_HOURS: Final = 12
+"""Hours without a request after which a browser has to sign in again: a night."""
+
+BROWSER_SESSION_DAYS: Final = 7
+"""Days after which a browser has to sign in again, however much it is used."""
+
+MAX_BROWSER_SESSIONS_PER_AGENT: Final = 20
+"""Browsers of one agent that are signed in. Of more, the one that was used least recently ends."""
+
 MAX_TOKENS_PER_AGENT: Final = 100
 """Active tokens of one agent: enough for one per program, and few enough to look through for a
 leaked one."""

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 RefusedBy: TypeAlias = Literal[
     "answers_per_room",
     "api_requests",
+    "console_tabs",
     "event_streams",
     "hook_posts",
     "http_body_timeout",

@@ -68,14 +68,9 @@ class _Post:
 
 
 class Hooks:
-    """The hooks of a world.
-
-    Attributes:
-        base_url: the beginning of the addresses of incoming hooks; "" if there is no HTTP server.
-    """
+    """The hooks of a world."""
 
     def __init__(self, world: World) -> None:
-        self.base_url = ""
         self._world = world
         self._sender = HookSender()
         self._tasks = BackgroundTasks()

@@ -112,12 +112,14 @@ class HttpSettings(SettingsSection):
     """`[http]`: the HTTP server."""
 
     listen: Annotated[str, AfterValidator(check_address_or_off)] = Field(
-        "127.0.0.1:2280", description="HOST:PORT of /healthz, /metrics, /api and /mcp, or 'off'."
+        "127.0.0.1:2280",
+        description="HOST:PORT of the console, /healthz, /metrics, /api and /mcp, or 'off'.",
     )
     hosts: tuple[Annotated[str, AfterValidator(check_host_name)], ...] = Field(
         (),
-        description="Additional host names that /mcp accepts, such as world.example.org. It"
-        " always accepts 127.0.0.1, localhost and [::1], and refuses other names.",
+        description="Additional names under which the HTTP server answers, such as"
+        " world.example.org. It always answers for addresses, localhost and the name of public_url,"
+        " and refuses other names.",
     )
     frame_hosts: tuple[Annotated[str, AfterValidator(check_host_name)], ...] = Field(
         (),
@@ -127,7 +129,8 @@ class HttpSettings(SettingsSection):
     public_url: Annotated[str, AfterValidator(check_base_url)] = Field(
         "",
         description="URL of this port for people's browsers, such as"
-        " https://world.example.org: sign-ins to MCP servers return there.",
+        " https://world.example.org: links to the console begin with it, and sign-ins to MCP"
+        " servers return there.",
     )
     max_connections_per_address: int = Field(
         DEFAULT_HTTP_CONNECTIONS_PER_ADDRESS,

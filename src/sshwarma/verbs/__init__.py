@@ -91,6 +91,7 @@ from sshwarma.verbs import (
     trigger,
     undo,
     version,
+    web,
     who,
     wrap,
 )
@@ -183,6 +184,7 @@ __all__ = [
     "trigger",
     "undo",
     "version",
+    "web",
     "who",
     "wrap",
 ]

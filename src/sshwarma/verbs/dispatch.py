@@ -16,7 +16,7 @@ from sshwarma.verbs.unknown_verb import UnknownVerb, suggest_own_names, unknown_
 from sshwarma.world.access import Right, list_granters, permission_denied_error
 from sshwarma.world.caller import Caller
 from sshwarma.world.causes import is_of_program
-from sshwarma.world.doors import PEOPLE_DOORS
+from sshwarma.world.doors import PEOPLE_DOORS, SSH_DOORS
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 
 
@@ -91,7 +91,7 @@ async def invoke(
     if verb is None:
         raise unknown_verb_error(name, caller.reader)
     _check_unicode(*(value for value in arguments.values() if isinstance(value, str)))
-    called = called or {"web": name, "mcp": verb.mcp_tool or ""}.get(caller.door, "")
+    called = called or {"api": name, "mcp": verb.mcp_tool or ""}.get(caller.door, "")
     return await _run_verb(
         caller,
         verb,
@@ -145,7 +145,7 @@ async def _run_verb(
     given: dict[str, Any] | None = None,
 ) -> Any:
     """Run a verb; `given` are arguments of a program, which the audit records."""
-    if verb.ssh_only and caller.door not in PEOPLE_DOORS:
+    if verb.ssh_only and caller.door not in SSH_DOORS:
         raise Forbidden(f"{verb.path} works only over ssh, with your ssh key.")
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).models_can_move:

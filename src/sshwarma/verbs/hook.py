@@ -168,12 +168,12 @@ async def add_incoming(
         template: the text to say; {names.of.values} are values of what is posted.
         note: the kind of the journal entry that a post becomes, instead of being said.
     """
-    hooks = services_of(caller).hooks
-    if not hooks.base_url:
+    url = services_of(caller).http.url
+    if not url:
         raise Unavailable("The HTTP server is off, so nothing can be posted to a hook.")
     source = IncomingSource(check_template(template or ""), note or "")
     new, secret = await _store(caller, name, source, "takes posts")
-    return NewHook(new.name, (await caller.room()).name, secret, f"{hooks.base_url}/hooks/{secret}")
+    return NewHook(new.name, (await caller.room()).name, secret, f"{url}/hooks/{secret}")
 
 
 async def _store(

@@ -115,7 +115,7 @@ async def complete_tokens(request: CompletionRequest) -> list[Option]:
     """List the ids of the caller's tokens, with their labels."""
     caller = request.caller
     live_tokens = await caller.world.store.read(
-        lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
+        lambda conn: tokens.read_live_tokens(conn, caller.agent.id, "program")
     )
     return [(token.id, token.label) for token in live_tokens]
 
@@ -145,7 +145,7 @@ async def list_tokens(caller: Caller) -> TokenList:
     The use of a token is recorded once in {LAST_USE_MINUTES} minutes.
     """
     live_tokens = await caller.world.store.read(
-        lambda conn: tokens.read_live_tokens(conn, caller.agent.id)
+        lambda conn: tokens.read_live_tokens(conn, caller.agent.id, "program")
     )
     return TokenList(tuple(_make_list_item(entry) for entry in live_tokens))
 

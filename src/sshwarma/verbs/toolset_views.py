@@ -14,7 +14,7 @@ MAX_SHOWN_FILES: Final = 20
 """Files of a toolset that a terminal shows."""
 
 
-DOOR_NAMES: Final = {"ssh": "ssh", "exec": "ssh", "mcp": "MCP", "web": "HTTP"}
+DOOR_NAMES: Final = {"ssh": "ssh", "exec": "ssh", "mcp": "MCP", "api": "HTTP", "web": "the console"}
 """Names for people of the doors through which toolsets come; those of tools have none."""
 
 

@@ -7,21 +7,47 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
 from collections.abc import Mapping
 from typing import Any, Final
 
+import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+async def serve_connection(
+    server: uvicorn.Server, connected: socket.socket, client: tuple[str, int]
+) -> None:
+    """Serve a connected socket for a client at an address and port."""
+
+    def make() -> asyncio.Protocol:
+        make_protocol: Any = server.config.http_protocol_class
+        protocol: HttpConnection = make_protocol(
+            config=server.config, server_state=server.server_state, app_state={}
+        )
+        protocol.known_client = client
+        return protocol
+
+    await asyncio.get_running_loop().connect_accepted_socket(make, connected)
+
 
 WRITE_CHUNK: Final = "write_chunk of sshwarma"
 """Key of `HttpConnection.write_chunk` among the extensions of an ASGI scope."""
 
 
 class HttpConnection(H11Protocol):
-    """uvicorn's HTTP connection, with public names for its state."""
+    """uvicorn's HTTP connection, with public names for its state.
+
+    Attributes:
+        known_client: address and port of the client, where the socket has none.
+    """
+
+    known_client: tuple[str, int] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.client = self.known_client or self.client
         self.app = self._with_extension(self.app)
         self.on_connected()
 
@@ -49,13 +75,19 @@ class HttpConnection(H11Protocol):
         if self.is_closing:
             return
         super().data_received(data)
-        self.on_data()
+        if self.transport.get_protocol() is self:
+            self.on_data()
+        else:
+            self.on_upgraded()
 
     def on_connected(self) -> None:
         """Handle a new connection."""
 
     def on_data(self) -> None:
         """Handle bytes that were just parsed."""
+
+    def on_upgraded(self) -> None:
+        """Handle that the connection is a WebSocket now, which another protocol reads."""
 
     @property
     def connection_count(self) -> int:

@@ -55,7 +55,7 @@ from sshwarma.web.endpoints import (
     get_verb,
     read_query,
 )
-from sshwarma.web.errors import refuse
+from sshwarma.web.errors import Unauthorized, refuse
 from sshwarma.web.event_stream import open_event_feed
 from sshwarma.web.event_stream import respond as respond_with_events
 from sshwarma.web.incoming_hooks import IncomingHooks
@@ -81,12 +81,6 @@ from sshwarma.world.world import World
 
 STREAM_PATH: Final = f"{API_PREFIX}/stream"
 EVENTS_PATH: Final = f"{API_PREFIX}/events"
-
-
-class Unauthorized(WorldError):
-    """A missing or invalid bearer token: status 401."""
-
-    code = "unauthorized"
 
 
 class HttpApi:
@@ -372,7 +366,7 @@ class HttpApi:
     async def _authenticate(self, request: Request) -> tuple[Agent, Token]:
         authorization = request.headers.get("authorization", "")
         bearer = await authenticate_bearer(
-            self._world, authorization, "web", client_address(request)
+            self._world, authorization, "api", client_address(request)
         )
         if bearer is None:
             raise Unauthorized(INVALID_BEARER, hint=BEARER_HINT)
@@ -385,7 +379,7 @@ class HttpApi:
             limits=self._settings.limits,
             agent=agent,
             room_id=agent.room_id,
-            door="web",
+            door="api",
             scope=token.scope,
             origin=origin_of_token(client_address(request), token.id),
         )

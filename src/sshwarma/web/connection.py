@@ -134,6 +134,10 @@ class BoundedConnection(HttpConnection):
         self._on_head_complete()
 
     @override
+    def on_upgraded(self) -> None:
+        self._on_head_complete()
+
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_head_complete()
         super().connection_lost(exc)

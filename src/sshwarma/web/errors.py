@@ -40,6 +40,12 @@ _SENTENCES: Final = {
 }
 
 
+class Unauthorized(WorldError):
+    """A missing or invalid bearer token: status 401."""
+
+    code = "unauthorized"
+
+
 def make_error_body(code: str, message: str, hint: str = "") -> dict[str, Any]:
     """Return an error's JSON body; control characters are shown, as in terminals."""
     return {"error": code, "message": escape_lines(message), "hint": escape_lines(hint)}

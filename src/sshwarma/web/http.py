@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import uvicorn
@@ -14,16 +14,19 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
+from sshwarma.common.limits import MAX_CONSOLE_MESSAGE_BYTES
 from sshwarma.settings import HttpSettings, ReloadableSettings, format_address, split_address
+from sshwarma.web._uvicorn import serve_connection
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
 from sshwarma.web.forwarded import ForwardedAddress
 from sshwarma.web.health_metrics import HealthMetricsCollector
+from sshwarma.web.host_check import HostCheck
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world.errors import WorldError
 from sshwarma.world.world import World
@@ -71,8 +74,11 @@ class HttpServer:
         api: HttpApi,
         routes: Mapping[str, ASGIApp] | None = None,
         settings: ReloadableSettings | None = None,
+        pages: Sequence[BaseRoute] = (),
     ) -> None:
         """Make a server; `routes` maps paths to applications that answer all methods.
+
+        `pages` are the routes of the console.
 
         `settings` are those in force, with its limits.
         """
@@ -81,6 +87,7 @@ class HttpServer:
         health = HealthMetricsCollector(self._write_check)
         metrics.add(health, health.refresh)
         self._api = api
+        self._pages = pages
         self._others = routes or {}
         self._metrics_page = metrics
         self._listening: socket.socket | None = None
@@ -128,6 +135,7 @@ class HttpServer:
                 Route("/healthz", self._health),
                 Route("/metrics", self._metrics),
                 *self._api.routes,
+                *self._pages,
                 *(Route(path, _AsgiEndpoint(asgi_app)) for path, asgi_app in self._others.items()),
             ],
             exception_handlers={
@@ -136,13 +144,15 @@ class HttpServer:
             },
         )
         config = uvicorn.Config(
-            ForwardedAddress(app, self._settings),
+            HostCheck(ForwardedAddress(app, self._settings), self._settings),
             http=partial(BoundedConnection, settings=self._settings),  # type: ignore[arg-type]
             proxy_headers=False,  # of uvicorn, which take any text for an address
             log_config=None,
             access_log=False,
             lifespan="off",
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=MAX_CONSOLE_MESSAGE_BYTES,
+            ws_per_message_deflate=False,
             server_header=False,
             headers=[("X-Content-Type-Options", "nosniff")],
             timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,
@@ -153,6 +163,12 @@ class HttpServer:
             if self._task.done():
                 self._task.result()
             await asyncio.sleep(0.005)
+
+    async def serve_connection(self, connected: socket.socket, client: tuple[str, int]) -> None:
+        """Serve a connected socket for a client at an address and port."""
+        if self._server is None:
+            raise RuntimeError("serve comes first")
+        await serve_connection(self._server, connected, client)
 
     async def stop(self) -> None:
         """Stop the server, if it is running, and wait until its task has ended."""

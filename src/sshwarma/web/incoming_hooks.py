@@ -138,7 +138,7 @@ class IncomingHooks:
             limits=self._settings.limits,
             agent=agent,
             room_id=hook.room_id,
-            door="web",
+            door="api",
             scope=TokenScope.ACT,
             origin=Origin(client_address(request), f"hook {hook.id}"),
         )

@@ -179,7 +179,9 @@ class WorldMetricsCollector(Collector):
             "Connections of ssh authenticated by a key.",
             ssh.counters.authenticated,
         )
-        failed: Counter[str] = Counter({"ssh": ssh.counters.auth_failed, "web": 0, "mcp": 0})
+        failed: Counter[str] = Counter(
+            {"ssh": ssh.counters.auth_failed, "api": 0, "mcp": 0, "web": 0}
+        )
         failed.update(self._world.failed_logins.counts)
         yield make_counters(
             "sshwarma_auth_failed",
@@ -201,7 +203,7 @@ class WorldMetricsCollector(Collector):
             "kind",
             Counter(agent.kind for agent in world.agents if not (agent.disabled or agent.retired)),
         )
-        doors: Counter[str] = Counter({"ssh": 0, "mcp": 0})
+        doors: Counter[str] = Counter({"ssh": 0, "mcp": 0, "web": 0})
         doors.update(connection.door for connection in world.presence)
         yield make_gauges(
             "sshwarma_present", "Connections that are in a room, by door.", "door", doors

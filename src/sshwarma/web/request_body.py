@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 
 from sshwarma.common.json_guard import JsonTooLarge, load_json
 from sshwarma.common.limits import HTTP_BODY_TIMEOUT_SECONDS
@@ -17,7 +17,7 @@ from sshwarma.web.endpoints import body_hint
 from sshwarma.world.errors import Invalid, TimedOut, TooLarge
 
 
-def client_address(request: Request) -> str:
+def client_address(request: HTTPConnection) -> str:
     """Return the address of the client; "" if it is not known."""
     return request.client.host if request.client else ""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, and_, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict
-from sshwarma.world.events import AgentsChanged, KeyExpirySet
+from sshwarma.world.events import AgentsChanged, KeyExpirySet, TokenRevoked
 from sshwarma.world.expiry import Expiring
-from sshwarma.world.schema import agent_keys
+from sshwarma.world.schema import agent_keys, tokens
 from sshwarma.world.store import Change
 
 KeyAddition = Literal["added", "expiry changed", "unchanged"]
@@ -123,8 +123,21 @@ def set_key_expiry(tx: Change, key: AgentKey, expires_at: int | None) -> None:
         .where(agent_keys.c.fingerprint == key.fingerprint)
         .values(expires_at=expires_at)
     )
+    end_sessions_of_key(tx, key.fingerprint)  # their own end was set by the earlier one
     tx.publish_on_commit(AgentsChanged(key.agent_id))
     tx.publish_on_commit(KeyExpirySet(key.agent_id, key.fingerprint, expires_at))
+
+
+def end_sessions_of_key(tx: Change, fingerprint: str) -> None:
+    """End the browsers that were let in with a key."""
+    is_meant = and_(
+        tokens.c.fingerprint == fingerprint,
+        tokens.c.purpose == "browser",
+        tokens.c.deleted_at.is_(None),
+    )
+    for token in tx.conn.execute(select(tokens).where(is_meant)).all():
+        tx.publish_on_commit(TokenRevoked(token.agent_id, token.id))
+    tx.conn.execute(update(tokens).where(is_meant).values(deleted_at=tx.now))
 
 
 def _keep_last_use(tx: Change, key_row: Any) -> None:

@@ -18,7 +18,7 @@ from sshwarma.world import agents, login_keys, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, empty_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
-from sshwarma.world.login_keys import AgentKey
+from sshwarma.world.login_keys import AgentKey, end_sessions_of_key
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
@@ -80,6 +80,7 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
             .where(agent_keys.c.fingerprint == key.fingerprint)
             .values(deleted_at=tx.now)
         )
+    end_sessions_of_key(tx, key.fingerprint)
     tx.publish_on_commit(AgentsChanged(agent_id))
     tx.publish_on_commit(KeyRemoved(agent_id, key.fingerprint))
     return key.fingerprint

@@ -153,7 +153,7 @@ TOOL_CALLER: Final = Reader("tool caller")
 MCP_CLIENT: Final = Reader("MCP client")
 API_CLIENT: Final = Reader("API client")
 
-_PROGRAMS: Final = {"mcp": MCP_CLIENT, "web": API_CLIENT}
+_PROGRAMS: Final = {"mcp": MCP_CLIENT, "api": API_CLIENT}
 
 
 def reader_at(door: str) -> Reader:

@@ -256,6 +256,9 @@ tokens = Table(
     Column("deleted_at", Millis),
     Column("scope", Text, nullable=False, server_default="build"),
     Column("last_used_at", Millis),
+    Column("purpose", Text, nullable=False, server_default="program"),
+    Column("fingerprint", Text),  # of the key that a browser was let in with: it ends with that
+    Column("address", Text),  # from which a browser was let in
 )
 
 invites = Table(

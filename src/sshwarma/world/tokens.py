@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import secrets
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Connection, Select, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKENS_PER_AGENT
 from sshwarma.world.access import TokenScope
@@ -31,6 +31,9 @@ EXPIRED_REASON: Final = "The token expired."
 
 BEARER_PREFIX: Final = "swt_"
 
+TokenPurpose: TypeAlias = Literal["program", "browser"]
+"""Who has a token: a program, which sends it with each request, or a browser, as a cookie."""
+
 
 @dataclass(frozen=True, slots=True)
 class Token(Expiring):
@@ -47,6 +50,7 @@ class Token(Expiring):
     scope: TokenScope = TokenScope.BUILD
     last_used_at: int | None = None
     is_revoked: bool = False
+    purpose: TokenPurpose = "program"
 
     @property
     def is_live(self) -> bool:
@@ -93,7 +97,7 @@ def issue_token(
     keys = [key for key in read_keys(tx.conn, agent_id) if key.fingerprint == fingerprint]
     ends = (compute_expiry(tx.now, days), *(key.expires_at for key in keys))
     expires = min((end for end in ends if end is not None), default=None)
-    if len(read_live_tokens(tx.conn, agent_id)) >= MAX_TOKENS_PER_AGENT:
+    if len(read_live_tokens(tx.conn, agent_id, "program")) >= MAX_TOKENS_PER_AGENT:
         raise Conflict(
             f"An agent can have at most {MAX_TOKENS_PER_AGENT} tokens.",
             hint="Revoke one first.",
@@ -107,34 +111,47 @@ def issue_token(
         expires_at=expires,
         scope=scope,
     )
-    tx.conn.execute(
-        insert(tokens).values(
-            id=token.id,
-            token_sha256=_hash_secret(secret),
-            agent_id=agent_id,
-            label=token.label,
-            created_by=created_by,
-            created_at=tx.now,
-            expires_at=expires,
-            scope=scope.value,
-        )
-    )
+    store_token(tx, token, secret, created_by=created_by)
     return token, secret
 
 
-def read_live_tokens(conn: Connection, agent_id: str | None = None) -> list[Token]:
-    """Active tokens, oldest first; of one agent only, if given."""
+def store_token(tx: Change, token: Token, secret: str, **others: Any) -> None:
+    """Store a token with the hash of its secret, and other columns."""
+    tx.conn.execute(
+        insert(tokens).values(
+            id=token.id,
+            token_sha256=hash_secret(secret),
+            agent_id=token.agent_id,
+            label=token.label,
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+            scope=token.scope.value,
+            purpose=token.purpose,
+            **others,
+        )
+    )
+
+
+def read_live_tokens(
+    conn: Connection, agent_id: str | None = None, purpose: TokenPurpose | None = None
+) -> list[Token]:
+    """Active tokens, oldest first; of one agent, or of one purpose, if given."""
     query = select(tokens).where(tokens.c.deleted_at.is_(None)).order_by(tokens.c.created_at)
     if agent_id is not None:
         query = query.where(tokens.c.agent_id == agent_id)
+    if purpose is not None:
+        query = query.where(tokens.c.purpose == purpose)
     return [token for token in map(token_from_row, conn.execute(query)) if token.is_live]
 
 
 def find_token(conn: Connection, secret: str) -> Token | None:
     """Return the token with that secret text, also if it is revoked or has expired."""
-    if not secret.startswith(BEARER_PREFIX):
-        return None
-    row = conn.execute(_select_by_secret(secret)).first()
+    return find_by_secret(conn, secret) if secret.startswith(BEARER_PREFIX) else None
+
+
+def find_by_secret(conn: Connection, secret: str) -> Token | None:
+    """Return the token of any purpose with that secret text; see `find_token`."""
+    row = conn.execute(select(tokens).where(tokens.c.token_sha256 == hash_secret(secret))).first()
     return None if row is None else token_from_row(row)
 
 
@@ -148,7 +165,9 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
         NotFound: if no live token matches, or several do.
     """
     matches = [
-        token for token in read_live_tokens(tx.conn, agent_id) if token.id.startswith(token_id)
+        token
+        for token in read_live_tokens(tx.conn, agent_id, "program")
+        if token.id.startswith(token_id)
     ]
     lists = (
         next_call("{} lists yours.", "token list")
@@ -156,13 +175,14 @@ def revoke_token(tx: Change, token_id: str, agent_id: str | None = None) -> Toke
         else "sshwarma token list NAME lists them."
     )
     token = choose_match("token", token_id, matches, hint=lists)
-    tx.conn.execute(update(tokens).where(tokens.c.id == token.id).values(deleted_at=tx.now))
-    tx.publish_on_commit(TokenRevoked(token.agent_id, token.id))
+    end_token(tx, token)
     return token
 
 
-def _select_by_secret(secret: str) -> Select[Any]:
-    return select(tokens).where(tokens.c.token_sha256 == _hash_secret(secret))
+def end_token(tx: Change, token: Token) -> None:
+    """Revoke a token; what it let in ends when TokenRevoked is published."""
+    tx.conn.execute(update(tokens).where(tokens.c.id == token.id).values(deleted_at=tx.now))
+    tx.publish_on_commit(TokenRevoked(token.agent_id, token.id))
 
 
 def token_from_row(row: Any) -> Token:
@@ -177,8 +197,10 @@ def token_from_row(row: Any) -> Token:
         scope=TokenScope(row.scope) if is_known else TokenScope.READ,
         last_used_at=row.last_used_at,
         is_revoked=row.deleted_at is not None or not is_known,
+        purpose="browser" if row.purpose == "browser" else "program",
     )
 
 
-def _hash_secret(secret: str) -> str:
+def hash_secret(secret: str) -> str:
+    """Return what is stored of a secret text."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -24,6 +24,7 @@ from sshwarma.world import agents, loadout, rooms, rows, search
 from sshwarma.world.access import Right
 from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
+from sshwarma.world.browser_sessions import SignInLinks
 from sshwarma.world.causes import mark_cause
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
@@ -79,6 +80,7 @@ class World:
         self.presence = Presence(self.publish)
         self.agents = AgentDirectory()
         self.open_requests = OpenRequests(self.bus, self.agents)
+        self.sign_in_links = SignInLinks()
         self.text_volume = StoredVolume("text")
         self.file_volume = StoredVolume("files")
         self.unread_messages = UnreadMessages()

@@ -1,0 +1,196 @@
+"""`/live`: what happens in a room, as it happens, for one tab of a browser.
+
+Nothing is queued for a tab: it is sent the rows after the last that it has, and the present state
+of answers that are being written. So a tab that reads slowly skips ahead, and costs no memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from sshwarma.common.limits import (
+    CONSOLE_SEND_SECONDS,
+    CONSOLE_UPDATES_PER_SECOND,
+    MAX_CONSOLE_ROWS,
+    MAX_CONSOLE_TABS_PER_AGENT,
+)
+from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
+from sshwarma.events.draft_changes import DraftChanges
+from sshwarma.web.console.row_html import RowDrawings
+from sshwarma.world import movement
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+from sshwarma.world.events import (
+    AgentEvicted,
+    PresenceChanged,
+    RowAppended,
+    StreamEnded,
+    StreamUpdated,
+)
+from sshwarma.world.presence import AgentConnection
+from sshwarma.world.world import World
+
+SIGNED_OUT: Final = 4401
+LOST_ROOM: Final = 4403
+TOO_MANY: Final = 4429
+"""Codes with which a socket ends: the browser does not open it again for the first two."""
+
+log = structlog.get_logger(__name__)
+
+
+class LiveRooms:
+    """The open sockets of all tabs."""
+
+    def __init__(self, world: World, drawings: RowDrawings) -> None:
+        self._world = world
+        self._drawings = drawings
+        self._counts: Counter[str] = Counter()  # by agent
+
+    async def serve(self, socket: WebSocket, caller: Caller, after: int) -> None:
+        """Send what happens in the caller's room, until the tab or the right to it ends."""
+        agent_id = caller.agent.id
+        if self._counts[agent_id] >= MAX_CONSOLE_TABS_PER_AGENT:
+            count_refusal("console_tabs")
+            limit = with_limit("Too many open tabs of yours", MAX_CONSOLE_TABS_PER_AGENT)
+            await socket.close(TOO_MANY, f"{limit}.")
+            return
+        self._counts[agent_id] += 1
+        link = AgentConnection(agent_id, caller.room_id, "web")
+        try:
+            await movement.record_arrival(self._world, link)
+            await _Tab(self._world, self._drawings, socket, caller, after).run()
+        finally:
+            self._counts[agent_id] -= 1
+            if not self._counts[agent_id]:
+                del self._counts[agent_id]
+            # The tab may be gone, and others must hear of it all the same.
+            await asyncio.shield(movement.record_departure(self._world, link))
+
+
+class _Tab:
+    """One tab of a browser, in one room."""
+
+    def __init__(
+        self, world: World, drawings: RowDrawings, socket: WebSocket, caller: Caller, after: int
+    ) -> None:
+        self._world = world
+        self._drawings = drawings
+        self._socket = socket
+        self._caller = caller
+        self._room_id = caller.room_id
+        self._seq = after
+        self._drafts = DraftChanges()
+        self._ended: list[str] = []  # turns whose text is in rows now
+        self._has_moves = True
+        self._reason = ""
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Send until the browser closes the socket, or its agent has to leave."""
+        bus = self._world.bus
+        stops = [
+            bus.on_room(self._room_id, self._on_event),
+            bus.on_agent(self._caller.agent.id, self._on_event),
+            bus.on_event(PresenceChanged, self._on_presence),
+        ]
+        reading = asyncio.ensure_future(self._read())
+        sending = asyncio.ensure_future(self._send())
+        try:
+            await asyncio.wait({reading, sending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for stop in stops:
+                stop()
+            for task in (reading, sending):
+                task.cancel()
+            await asyncio.wait({reading, sending})
+        for task in (reading, sending):
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+
+    async def _read(self) -> None:
+        """Read until the browser closes the socket; what it sends is for later."""
+        with contextlib.suppress(WebSocketDisconnect):
+            while True:
+                await self._socket.receive_text()
+
+    def _on_event(self, event: object) -> None:
+        match event:
+            case StreamUpdated():
+                self._drafts.take(event)
+            case StreamEnded(turn_id=turn_id):
+                self._drafts.take(event)
+                self._ended.append(turn_id)
+            case RowAppended(row=row) if row.room_id == self._room_id:
+                if row.turn_id:
+                    self._drafts.forget(row.turn_id)
+                    self._ended.append(row.turn_id)
+            case AgentEvicted(reason=reason):
+                if event.ends_connection(self._room_id) or event.moves_connection(self._room_id):
+                    self._reason = reason
+            case _:
+                return
+        self._changed.set()
+
+    def _on_presence(self, event: PresenceChanged) -> None:
+        if event.room_id == self._room_id:
+            self._has_moves = True
+            self._changed.set()
+
+    async def _send(self) -> None:
+        while True:
+            self._changed.clear()
+            for message in await self._take():
+                async with asyncio.timeout(CONSOLE_SEND_SECONDS):
+                    await self._socket.send_text(json.dumps(message, ensure_ascii=False))
+            if self._reason:
+                await self._socket.close(LOST_ROOM, self._reason[:100])
+                return
+            await asyncio.sleep(1 / CONSOLE_UPDATES_PER_SECOND)
+            await self._changed.wait()
+
+    async def _take(self) -> list[dict[str, Any]]:
+        """Return what is new: rows first, which end the drafts before them."""
+        found = await self._world.last_rows(self._room_id, MAX_CONSOLE_ROWS)
+        found = [row for row in found if row.seq > self._seq]
+        messages: list[dict[str, Any]] = []
+        if found:
+            if found[0].seq > self._seq + 1:
+                messages.append({"type": "gap", "from": self._seq + 1, "to": found[0].seq - 1})
+            self._seq = found[-1].seq
+            drawn = await self._drawings.draw(self._caller.agent, found)
+            messages += [{"type": "row", "seq": seq, "html": html} for seq, html in drawn]
+        ended, self._ended = self._ended, []
+        messages += [{"type": "end", "turn": turn_id} for turn_id in dict.fromkeys(ended)]
+        messages += self._take_drafts()
+        if self._has_moves:
+            self._has_moves = False
+            here = self._world.presence.in_room(self._room_id)
+            names = sorted({self._world.agents.name_of(one.agent_id) for one in here})
+            messages.append({"type": "here", "names": names})
+        return messages
+
+    def _take_drafts(self) -> Iterator[dict[str, Any]]:
+        for part in self._drafts.read():
+            if part.room_id != self._room_id:
+                continue
+            common = {"turn": part.turn_id, "who": self._world.agents.name_of(part.author_id)}
+            waits = ", ".join([*part.tools, part.waits] if part.waits else part.tools)
+            if part.text is not None:
+                yield {"type": "set", **common, "text": part.text, "waits": waits}
+            else:
+                yield {"type": "add", **common, "text": part.more or "", "waits": waits}
+
+
+async def end_with(socket: WebSocket, error: WorldError, code: int) -> None:
+    """Close an accepted socket with the reason, which a script sees then."""
+    with contextlib.suppress(RuntimeError):  # it is closed already
+        await socket.close(code, error.message[:100])
