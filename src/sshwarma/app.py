@@ -330,8 +330,8 @@ class App:
         if listen != "off":
             api = HttpApi(self.world, services, services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(services.hub.oauth_sign_ins)}
-            pages = Console(self.world, services, line_rate).routes
-            http = HttpServer(self.world, metrics, api, routes, services.settings, pages)
+            console = Console(self.world, services, line_rate)
+            http = HttpServer(self.world, metrics, api, routes, services.settings, console)
             with listening_at(listen, "--http"):
                 http.bind(*split_address(listen))
             self._parts.callback(http.unbind)

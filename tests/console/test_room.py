@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
+from sshwarma.common.limits import MAX_CONSOLE_ROWS
 from support.console_tabs import Tabs
 from support.driver import Person, Server
 
@@ -86,6 +87,16 @@ def test_scrolled_up_the_view_stays(alice: Person, bob: Person, room: str, tabs:
     page.get_by_role("button", name="1 new ↓").click()
     assert page.locator("#log .row", has_text="something new").is_visible()
     assert page.get_by_role("button", name="1 new ↓").is_hidden()
+
+
+def test_older_rows_are_a_link_away(alice: Person, bob: Person, room: str, tabs: Tabs) -> None:
+    bob.does(*(f"say --room {room} line {number}" for number in range(MAX_CONSOLE_ROWS + 5)))
+    page = tabs(alice, f"/room/{room}")
+    assert page.locator("#log .row", has_text="line 0").count() == 0
+    page.get_by_role("link", name="Older").click()
+    page.locator("#log .row", has_text="line 0").wait_for()
+    page.get_by_role("link", name="Newest").click()
+    page.locator("#log .row", has_text=f"line {MAX_CONSOLE_ROWS + 4}").wait_for()
 
 
 def test_who_joins_another_room_sees_its_page(alice: Person, room: str, tabs: Tabs) -> None:

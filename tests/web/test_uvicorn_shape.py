@@ -22,6 +22,13 @@ DIGESTS = {
     "uvicorn.protocols.http.h11_impl:RequestResponseCycle.__init__": "d245415af679",
     "uvicorn.protocols.http.h11_impl:RequestResponseCycle.send": "76b4bcb0998b",
     "h11._writers:ChunkedWriter": "816f6bf8247f",
+    "uvicorn.protocols.websockets.websockets_sansio_impl:WebSocketsSansIOProtocol.__init__": (
+        "631dcd744eab"
+    ),
+    "uvicorn.protocols.websockets.websockets_sansio_impl:WebSocketsSansIOProtocol"
+    ".connection_made": "f533ec93747c",
+    "uvicorn.protocols.websockets.websockets_sansio_impl:WebSocketsSansIOProtocol"
+    ".run_asgi": "662375aa38d9",
 }
 
 

@@ -303,6 +303,10 @@ MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
 CONSOLE_UPDATES_PER_SECOND: Final = 15
 """Messages to one tab in a second: more of an answer at once reads no faster."""
 
+CONSOLE_RELOAD_SECONDS: Final = 10.0
+"""Seconds for which somebody stays in a room after their last tab there has gone: it may load its
+page again."""
+
 CONSOLE_SEND_SECONDS: Final = 20.0
 """Seconds that a tab has to take a message: one that reads nothing is ended."""
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 
 async def serve_connection(
@@ -36,6 +37,28 @@ WRITE_CHUNK: Final = "write_chunk of sshwarma"
 """Key of `HttpConnection.write_chunk` among the extensions of an ASGI scope."""
 
 
+ABORT: Final = "abort of sshwarma"
+"""Key of what drops the connection of a WebSocket, among the extensions of its scope."""
+
+
+def _extend(app: ASGIApp, key: str, value: object) -> ASGIApp:
+    """Return an application that is given an extension in each scope."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("extensions", {})[key] = value
+        await app(scope, receive, send)
+
+    return run
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, which can be dropped: a close waits for a reader."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.app = _extend(self.app, ABORT, self.transport.abort)
+
+
 class HttpConnection(H11Protocol):
     """uvicorn's HTTP connection, with public names for its state.
 
@@ -48,15 +71,8 @@ class HttpConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.client = self.known_client or self.client
-        self.app = self._with_extension(self.app)
+        self.app = _extend(self.app, WRITE_CHUNK, self.write_chunk)
         self.on_connected()
-
-    def _with_extension(self, app: ASGIApp) -> ASGIApp:
-        async def run(scope: Scope, receive: Receive, send: Send) -> None:
-            scope.setdefault("extensions", {})[WRITE_CHUNK] = self.write_chunk
-            await app(scope, receive, send)
-
-        return run
 
     def write_chunk(self, data: bytes) -> bool:
         """Write a part of a streamed body at once, without the work of `send` of ASGI.

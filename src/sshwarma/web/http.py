@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import uvicorn
@@ -14,15 +14,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import sshwarma
 from sshwarma.common.limits import MAX_CONSOLE_MESSAGE_BYTES
 from sshwarma.settings import HttpSettings, ReloadableSettings, format_address, split_address
-from sshwarma.web._uvicorn import serve_connection
+from sshwarma.web._uvicorn import SocketConnection, serve_connection
 from sshwarma.web.api import HttpApi
 from sshwarma.web.connection import BoundedConnection
+from sshwarma.web.console.pages import Console
 from sshwarma.web.errors import handle_http_exception, handle_internal_error
 from sshwarma.web.forwarded import ForwardedAddress
 from sshwarma.web.health_metrics import HealthMetricsCollector
@@ -74,11 +75,9 @@ class HttpServer:
         api: HttpApi,
         routes: Mapping[str, ASGIApp] | None = None,
         settings: ReloadableSettings | None = None,
-        pages: Sequence[BaseRoute] = (),
+        console: Console | None = None,
     ) -> None:
         """Make a server; `routes` maps paths to applications that answer all methods.
-
-        `pages` are the routes of the console.
 
         `settings` are those in force, with its limits.
         """
@@ -87,7 +86,7 @@ class HttpServer:
         health = HealthMetricsCollector(self._write_check)
         metrics.add(health, health.refresh)
         self._api = api
-        self._pages = pages
+        self._console = console
         self._others = routes or {}
         self._metrics_page = metrics
         self._listening: socket.socket | None = None
@@ -135,7 +134,7 @@ class HttpServer:
                 Route("/healthz", self._health),
                 Route("/metrics", self._metrics),
                 *self._api.routes,
-                *self._pages,
+                *(self._console.routes if self._console is not None else ()),
                 *(Route(path, _AsgiEndpoint(asgi_app)) for path, asgi_app in self._others.items()),
             ],
             exception_handlers={
@@ -150,7 +149,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             lifespan="off",
-            ws="websockets-sansio",
+            ws=SocketConnection,
             ws_max_size=MAX_CONSOLE_MESSAGE_BYTES,
             ws_per_message_deflate=False,
             server_header=False,
@@ -176,6 +175,8 @@ class HttpServer:
             self._api.close()
             self._server.should_exit = True
             await self._task
+            if self._console is not None:
+                await self._console.close()
 
     async def _health(self, request: Request) -> Response:
         """Return 200 if the world can be written to, else 503 with the reason."""

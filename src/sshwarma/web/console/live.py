@@ -16,7 +16,9 @@ from typing import Any, Final
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import (
+    CONSOLE_RELOAD_SECONDS,
     CONSOLE_SEND_SECONDS,
     CONSOLE_UPDATES_PER_SECOND,
     MAX_CONSOLE_ROWS,
@@ -25,6 +27,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
 from sshwarma.events.draft_changes import DraftChanges
+from sshwarma.web._uvicorn import ABORT
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
@@ -54,6 +57,8 @@ class LiveRooms:
         self._world = world
         self._drawings = drawings
         self._counts: Counter[str] = Counter()  # by agent
+        self._tasks = BackgroundTasks()
+        self._leaving: set[AgentConnection] = set()
 
     async def serve(self, socket: WebSocket, caller: Caller, after: int) -> None:
         """Send what happens in the caller's room, until the tab or the right to it ends."""
@@ -65,19 +70,40 @@ class LiveRooms:
             return
         self._counts[agent_id] += 1
         link = AgentConnection(agent_id, caller.room_id, "web")
+        tab = _Tab(self._world, self._drawings, socket, caller, after)
+        is_closed = False
         try:
             await movement.record_arrival(self._world, link)
-            await _Tab(self._world, self._drawings, socket, caller, after).run()
+            await tab.run()
+            is_closed = not tab.reason
         finally:
             self._counts[agent_id] -= 1
             if not self._counts[agent_id]:
                 del self._counts[agent_id]
-            # The tab may be gone, and others must hear of it all the same.
-            await asyncio.shield(movement.record_departure(self._world, link))
+            if is_closed:  # perhaps it only loads its page again
+                self._tasks.spawn(self._leave_later(link), name="leave a room")
+            else:  # this task may be cancelled, and others must hear of it all the same
+                await asyncio.shield(movement.record_departure(self._world, link))
+
+    async def _leave_later(self, link: AgentConnection) -> None:
+        self._leaving.add(link)
+        await asyncio.sleep(CONSOLE_RELOAD_SECONDS)
+        self._leaving.discard(link)
+        await movement.record_departure(self._world, link)
+
+    async def close(self) -> None:
+        """Record the departures that wait."""
+        await self._tasks.cancel()
+        for link in self._leaving:
+            await movement.record_departure(self._world, link)
 
 
 class _Tab:
-    """One tab of a browser, in one room."""
+    """One tab of a browser, in one room.
+
+    Attributes:
+        reason: why its agent had to leave the room; "" if it had not.
+    """
 
     def __init__(
         self, world: World, drawings: RowDrawings, socket: WebSocket, caller: Caller, after: int
@@ -91,7 +117,7 @@ class _Tab:
         self._drafts = DraftChanges()
         self._ended: list[str] = []  # turns whose text is in rows now
         self._has_moves = True
-        self._reason = ""
+        self.reason = ""
         self._changed = asyncio.Event()
 
     async def run(self) -> None:
@@ -135,7 +161,7 @@ class _Tab:
                     self._ended.append(row.turn_id)
             case AgentEvicted(reason=reason):
                 if event.ends_connection(self._room_id) or event.moves_connection(self._room_id):
-                    self._reason = reason
+                    self.reason = reason
             case _:
                 return
         self._changed.set()
@@ -149,10 +175,14 @@ class _Tab:
         while True:
             self._changed.clear()
             for message in await self._take():
-                async with asyncio.timeout(CONSOLE_SEND_SECONDS):
-                    await self._socket.send_text(json.dumps(message, ensure_ascii=False))
-            if self._reason:
-                await self._socket.close(LOST_ROOM, self._reason[:100])
+                try:
+                    async with asyncio.timeout(CONSOLE_SEND_SECONDS):
+                        await self._socket.send_text(json.dumps(message, ensure_ascii=False))
+                except TimeoutError:
+                    self._socket.scope["extensions"][ABORT]()  # it reads nothing, also no close
+                    return
+            if self.reason:
+                await self._socket.close(LOST_ROOM, self.reason[:100])
                 return
             await asyncio.sleep(1 / CONSOLE_UPDATES_PER_SECOND)
             await self._changed.wait()

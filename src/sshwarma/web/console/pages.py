@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -37,6 +37,7 @@ from sshwarma.world.audit import origin_of_token
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, Invalid, NotFound, WorldError
 from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.rows import read_tail
 from sshwarma.world.world import World
 
 FOLDER: Final = Path(__file__).resolve().parent
@@ -117,6 +118,10 @@ class Console:
             Route("/static/{version}/{path:path}", self._page(self._send_static)),
             WebSocketRoute("/live", self._hear),
         ]
+
+    async def close(self) -> None:
+        """End what goes on after the last request."""
+        await self._live.close()
 
     # Requests
 
@@ -213,7 +218,8 @@ class Console:
 
     async def _show_room(self, request: Request) -> Response:
         caller, _ = await self._find_caller(request)
-        return await self._show_room_page(caller, "")
+        before = _read_number(request.query_params.get("before", ""))
+        return await self._show_room_page(caller, "", before=before)
 
     async def _find_new_room(self, caller: Caller, text: str) -> str:
         """Return the path of the room into which a line has moved the caller, or ""."""
@@ -223,18 +229,24 @@ class Console:
         return _find_path((await self._world.room(agent.room_id)).name)
 
     async def _show_room_page(
-        self, caller: Caller, answer: str, text: str = "", status: int = 200
+        self, caller: Caller, answer: str, text: str = "", status: int = 200, before: int = 0
     ) -> Response:
+        """Return the page of a room, with its newest rows, or those before a number."""
         room = await caller.room()
         await caller.require(Right.ENTER, room)
-        rows = await self._world.last_rows(room.id, MAX_CONSOLE_ROWS)
+        if before:
+            found = partial(read_tail, room_id=room.id, limit=MAX_CONSOLE_ROWS, before=before)
+            rows = await self._world.store.read(found)
+        else:
+            rows = await self._world.last_rows(room.id, MAX_CONSOLE_ROWS)
         drawn = await self._drawings.draw(caller.agent, rows)
         present = {one.agent_id for one in self._world.presence.in_room(room.id)}
         here = ", ".join(sorted(map(self._world.agents.name_of, present)))
         return self._show(
             "room.html", title=room.name, who=caller.agent.name, room=room, rows=drawn,
             status=status, path=_find_path(room.name), answer=answer, text=text,
-            after=rows[-1].seq if rows else 0, here=here,
+            after=rows[-1].seq if rows else 0, here=here, is_newest=not before,
+            older=rows[0].seq if rows and rows[0].seq > 1 else 0,
         )  # fmt: skip
 
     async def _take_line(self, request: Request) -> Response:

@@ -1,0 +1,195 @@
+"""The sockets of the console: who may open one, and clients that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from sshwarma.settings import ReloadableSettings
+from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.registry import tool_specs
+from sshwarma.web import connection
+from sshwarma.web.api import HttpApi
+from sshwarma.web.console import live
+from sshwarma.web.console.pages import Console
+from sshwarma.web.http import HttpServer
+from sshwarma.web.metrics import MetricsPage
+from sshwarma.world import agents, browser_sessions, login_keys
+from sshwarma.world.browser_sessions import SignInLink
+from sshwarma.world.identity import read_world_id
+from sshwarma.world.store import Change
+from sshwarma.world.tokens import end_token
+from sshwarma.world.world import World
+from support.house import House
+from support.services import make_services
+from support.waiting import until
+
+pytestmark = pytest.mark.process
+
+KEY = "SHA256:" + "k" * 43
+
+
+class Site:
+    """A server with the console, and the cookie of alice, who is signed in."""
+
+    def __init__(self, house: House, http: HttpServer, cookie: str) -> None:
+        self.house = house
+        self.http = http
+        self.cookie = cookie
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.http.port}"
+
+    def open(self, headers: dict[str, str] | None = None, after: int = 0) -> Any:
+        """A tab in the lobby; headers replace those of a browser."""
+        named = {"Cookie": self.cookie, **(headers or {})}
+        return connect(
+            f"ws://127.0.0.1:{self.http.port}/live?room=lobby&after={after}",
+            origin=named.pop("Origin", self.origin) or None,  # type: ignore[arg-type]
+            additional_headers=named,
+        )
+
+
+@pytest.fixture
+async def site(world_file: Path) -> AsyncIterator[Site]:
+    world = await World.open(world_file, tool_specs())
+    alice = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
+    services, pace = make_services(world), LineRateLimiter(100_000)
+
+    def sign_in(tx: Change) -> tuple[Any, str]:
+        login_keys.ensure_key(tx, alice.id, KEY, "ssh-ed25519 AAAA")
+        return browser_sessions.sign_in(tx, SignInLink(alice.id, KEY, 0), "", "")
+
+    _, secret = await world.change(sign_in)
+    http = HttpServer(
+        world, MetricsPage(), HttpApi(world, services, ReloadableSettings(), pace),
+        console=Console(world, services, pace),
+    )  # fmt: skip
+    http.bind("127.0.0.1", 0)
+    await http.serve()
+    name = await world.store.read(read_world_id)
+    yield Site(House(world), http, f"sshwarma-{name}={secret}")
+    await http.stop()
+    await world.close()
+
+
+async def read_until(tab: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next message of a type."""
+    while True:
+        message: dict[str, Any] = json.loads(await asyncio.wait_for(tab.recv(), 20))
+        if message["type"] == kind:
+            return message
+
+
+async def test_tab_gets_rows_after_the_last_that_it_has(site: Site) -> None:
+    caller = site.house.caller("alice")
+    first = (await run_line(caller, "one")).seq
+    async with site.open(after=first) as tab:
+        await run_line(caller, "two")
+        row = await read_until(tab, "row")
+        assert row["seq"] > first and "two" in row["html"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_socket_of_another_site_is_refused(site: Site, headers: dict[str, str]) -> None:
+    with pytest.raises(InvalidStatus, match="403"):
+        async with site.open(headers):
+            pass
+
+
+async def test_socket_without_a_session_says_that_it_is_signed_out(site: Site) -> None:
+    async with site.open({"Cookie": "sshwarma-0=swb_guessed"}) as tab:
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+
+
+async def test_socket_ends_with_its_session(site: Site) -> None:
+    world = site.house.world
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        token = await world.store.read(
+            lambda conn: browser_sessions.find_session(conn, site.cookie.partition("=")[2])
+        )
+        assert token is not None
+        await world.change(lambda tx: end_token(tx, token))
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+
+
+async def test_idle_socket_stays_open(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time to send the head of a request is over with the upgrade."""
+    monkeypatch.setattr(connection, "HTTP_HEAD_TIMEOUT_SECONDS", 0.3)
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(tab.recv(), 0.6)
+        await run_line(site.house.caller("alice"), "still there?")
+        assert "still there?" in (await read_until(tab, "row"))["html"]
+
+
+async def test_page_that_is_loaded_again_is_no_departure(site: Site) -> None:
+    caller = site.house.caller("alice")
+    for _ in range(3):
+        async with site.open() as tab:
+            await read_until(tab, "here")
+    rows = await site.house.world.last_rows("lobby", 100)
+    assert [row.content for row in rows if row.kind == "presence"] == ["arrives"]
+    await site.http.stop()
+    rows = await site.house.world.last_rows("lobby", 100)
+    assert [row.content for row in rows if row.kind == "presence"] == ["arrives", "leaves"]
+    assert not site.house.world.presence.connections_of(caller.agent.id)
+
+
+async def test_agent_has_a_limited_number_of_tabs(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "MAX_CONSOLE_TABS_PER_AGENT", 1)
+    async with site.open() as first:
+        await read_until(first, "here")
+        async with site.open() as second:
+            with pytest.raises(ConnectionClosed) as ended:
+                await asyncio.wait_for(second.recv(), 20)
+        assert ended.value.rcvd is not None and ended.value.rcvd.code == live.TOO_MANY
+        assert "limit 1" in ended.value.rcvd.reason
+
+
+async def test_tab_that_reads_nothing_is_dropped(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "CONSOLE_SEND_SECONDS", 0.5)
+    caller, world = site.house.caller("alice"), site.house.world
+    small = socket.create_connection(("127.0.0.1", site.http.port))
+    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    small.sendall(
+        f"GET /live?room=lobby&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{site.http.port}\r\n"
+        f"Origin: {site.origin}\r\nCookie: {site.cookie}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+    )
+    async with asyncio.timeout(60):
+        await until(lambda: world.presence.connections_of(caller.agent.id))
+        async with site.open() as other:  # it hears all that meanwhile
+            while len(world.presence.connections_of(caller.agent.id)) > 1:
+                await run_line(caller, "x" * 15_000)
+                await read_until(other, "row")
+    small.close()
