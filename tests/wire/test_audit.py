@@ -152,7 +152,9 @@ def test_wrong_tokens_leave_row_log_line_and_metric(server: Server) -> None:
     assert failed["mcp"]["address"] == "127.0.0.1", "the peer, if the proxy names no address"
     assert failed["api"]["request"] == "the token is unknown"
     after = read_failed_metric(server)
-    assert {door: after[door] - before[door] for door in after} == {"ssh": 0, "api": 1, "mcp": 1}
+    assert {door: after[door] - before[door] for door in after} == {
+        "ssh": 0, "api": 1, "mcp": 1, "web": 0,
+    }  # fmt: skip
     lines = [json.loads(line) for line in server.log().splitlines() if line.startswith("{")]
     refused = [one for one in lines if one.get("event") == "token refused"]
     assert [(one["door"], one["address"]) for one in refused] == [

@@ -298,9 +298,9 @@ MAX_CONSOLE_TABS_PER_AGENT: Final = 20
 """Tabs of one agent's browsers that hear a room: each has a connection."""
 
 MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
-"""Bytes of a message that a tab sends."""
+"""Bytes of a message that a tab sends: it has little to say, as lines come by forms."""
 
-CONSOLE_UPDATES_PER_SECOND: Final = 15
+MAX_CONSOLE_UPDATES_PER_SECOND: Final = 15
 """Messages to one tab in a second: more of an answer at once reads no faster."""
 
 CONSOLE_RELOAD_SECONDS: Final = 10.0
@@ -317,11 +317,13 @@ MAX_SIGN_IN_LINKS_PER_AGENT: Final = 5
 """Links of one agent that have not been used: one for each device at hand. Of more the oldest
 ends."""
 
-BROWSER_IDLE_HOURS: Final = 12
-"""Hours without a request after which a browser has to sign in again: a night."""
+BROWSER_IDLE_SECONDS: Final = 12 * HOUR_SECONDS
+"""Seconds without a request after which a browser has to sign in again: one that was left open over
+night is not used by others."""
 
-BROWSER_SESSION_DAYS: Final = 7
-"""Days after which a browser has to sign in again, however much it is used."""
+BROWSER_SESSION_SECONDS: Final = 7 * DAY_SECONDS
+"""Seconds after which a browser has to sign in again, however much it is used: it may have been
+left somewhere."""
 
 MAX_BROWSER_SESSIONS_PER_AGENT: Final = 20
 """Browsers of one agent that are signed in. Of more, the one that was used least recently ends."""

@@ -15,14 +15,13 @@ from typing import Final
 from sqlalchemy import Connection, select
 
 from sshwarma.common.limits import (
-    BROWSER_IDLE_HOURS,
-    BROWSER_SESSION_DAYS,
+    BROWSER_IDLE_SECONDS,
+    BROWSER_SESSION_SECONDS,
     MAX_BROWSER_SESSIONS_PER_AGENT,
     MAX_LABEL_CHARACTERS,
     MAX_SIGN_IN_LINKS_PER_AGENT,
     SIGN_IN_LINK_SECONDS,
 )
-from sshwarma.common.units import DAY_MS, HOUR_MS
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Forbidden
 from sshwarma.world.ids import new_id, now_ms
@@ -115,7 +114,7 @@ def sign_in(tx: Change, link: SignInLink, address: str, browser: str) -> tuple[T
     )
     for token in live[: max(0, len(live) + 1 - MAX_BROWSER_SESSIONS_PER_AGENT)]:
         end_token(tx, token)
-    ends_at = tx.now + BROWSER_SESSION_DAYS * DAY_MS
+    ends_at = tx.now + BROWSER_SESSION_SECONDS * 1000
     session = Token(
         id=new_id(),
         agent_id=link.agent_id,
@@ -139,7 +138,7 @@ def find_session(conn: Connection, secret: str) -> Token | None:
 
 
 def _is_idle(token: Token) -> bool:
-    return now_ms() - (token.last_used_at or token.created_at) > BROWSER_IDLE_HOURS * HOUR_MS
+    return now_ms() - (token.last_used_at or token.created_at) > BROWSER_IDLE_SECONDS * 1000
 
 
 def read_sessions(conn: Connection, agent_id: str) -> list[BrowserSession]:

@@ -20,9 +20,9 @@ from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import (
     CONSOLE_RELOAD_SECONDS,
     CONSOLE_SEND_SECONDS,
-    CONSOLE_UPDATES_PER_SECOND,
     MAX_CONSOLE_ROWS,
     MAX_CONSOLE_TABS_PER_AGENT,
+    MAX_CONSOLE_UPDATES_PER_SECOND,
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
@@ -41,6 +41,9 @@ from sshwarma.world.events import (
 )
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
+
+MAX_REASON_BYTES: Final = 123
+"""Bytes of the reason of a close, by RFC 6455."""
 
 SIGNED_OUT: Final = 4401
 LOST_ROOM: Final = 4403
@@ -182,9 +185,9 @@ class _Tab:
                     self._socket.scope["extensions"][ABORT]()  # it reads nothing, also no close
                     return
             if self.reason:
-                await self._socket.close(LOST_ROOM, self.reason[:100])
+                await self._socket.close(LOST_ROOM, _fit(self.reason))
                 return
-            await asyncio.sleep(1 / CONSOLE_UPDATES_PER_SECOND)
+            await asyncio.sleep(1 / MAX_CONSOLE_UPDATES_PER_SECOND)
             await self._changed.wait()
 
     async def _take(self) -> list[dict[str, Any]]:
@@ -223,4 +226,9 @@ class _Tab:
 async def end_with(socket: WebSocket, error: WorldError, code: int) -> None:
     """Close an accepted socket with the reason, which a script sees then."""
     with contextlib.suppress(RuntimeError):  # it is closed already
-        await socket.close(code, error.message[:100])
+        await socket.close(code, _fit(error.message))
+
+
+def _fit(reason: str) -> str:
+    """Return the beginning of a reason that a close may have."""
+    return reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")

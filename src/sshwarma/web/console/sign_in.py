@@ -9,8 +9,7 @@ from typing import Any, Final
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from sshwarma.common.limits import BROWSER_SESSION_DAYS
-from sshwarma.common.units import DAY_SECONDS
+from sshwarma.common.limits import BROWSER_SESSION_SECONDS
 from sshwarma.web.errors import Unauthorized
 from sshwarma.web.request_body import client_address
 from sshwarma.world import browser_sessions
@@ -84,7 +83,7 @@ class BrowserSignIn:
         response.set_cookie(
             f"__Host-{name}" if is_secure else name,
             cookie,
-            max_age=BROWSER_SESSION_DAYS * DAY_SECONDS,
+            max_age=BROWSER_SESSION_SECONDS,
             httponly=True,
             samesite="strict",
             secure=is_secure,
