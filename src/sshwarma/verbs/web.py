@@ -64,7 +64,7 @@ def name_browser(user_agent: str) -> str:
     All name several, for sites that look for one: the most special of them is meant.
     """
     found = {match[1]: match[2] for match in _BROWSERS.finditer(user_agent)}
-    program = next((name for name in ("Edg", "OPR", *_NAMES, *found) if name in found), "")
+    program = next((name for name in (*_NAMES, *found) if name in found), "")
     system = _SYSTEMS.search(user_agent)
     if not program or system is None:
         return user_agent

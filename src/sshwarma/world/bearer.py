@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import structlog
+from sqlalchemy import Connection
 
 from sshwarma.world import tokens
 from sshwarma.world.agents import Agent
@@ -34,6 +36,20 @@ async def authenticate_bearer(
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer":
         return None
+    token, agent = await find_holder(world, lambda conn: tokens.find_token(conn, secret.strip()))
+    if token is None or agent is None:
+        _record_refused_token(world, token, door, address)
+        return None
+    return agent, token
+
+
+async def find_holder(
+    world: World, find: Callable[[Connection], Token | None]
+) -> tuple[Token | None, Agent | None]:
+    """Return a token that is looked up, and whom it lets in now; note its use.
+
+    No agent if the token is not live, or its agent is disabled.
+    """
     revoked_ids: set[str] = set()
 
     def on_revoked(event: TokenRevoked) -> None:
@@ -41,16 +57,15 @@ async def authenticate_bearer(
 
     stop = world.bus.on_event(TokenRevoked, on_revoked)  # one during the read would be missed
     try:
-        token = await world.store.read(lambda conn: tokens.find_token(conn, secret.strip()))
+        token = await world.store.read(find)
     finally:
         stop()
     agent = None if token is None else world.agents.get(token.agent_id)
     is_live = token is not None and token.is_live and token.id not in revoked_ids
     if token is None or not is_live or agent is None or agent.disabled:
-        _record_refused_token(world, token, door, address)
-        return None
+        return token, None
     world.last_use.note_token(token)
-    return agent, token
+    return token, agent
 
 
 def _record_refused_token(world: World, token: Token | None, door: Door, address: str) -> None:

@@ -26,7 +26,7 @@ from sshwarma.ssh.transport.admission import (
     AdmissionLimits,
     AdmissionTicket,
 )
-from sshwarma.ssh.transport.channel import ForwardedChannel, LeanChannel
+from sshwarma.ssh.transport.channel import LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
 from sshwarma.ssh.transport.interfaces import (
     Authenticator,
@@ -267,7 +267,7 @@ class ClientConnection(ConnectionOwner):
         self._check_channels()
         return self._make_session()
 
-    def forward_requested(self, channel: ForwardedChannel, host: str, port: int) -> object:
+    def forward_requested(self, host: str, port: int) -> object:
         """Open a channel for a connection that the client forwards, as for a session.
 
         Raises:

@@ -53,7 +53,7 @@ class ConnectionOwner(asyncssh.SSHServer, ABC):
         """Handle a verified signature by this key for this connection."""
 
     @abstractmethod
-    def forward_requested(self, channel: ForwardedChannel, host: str, port: int) -> object:
+    def forward_requested(self, host: str, port: int) -> object:
         """Return what waits for the session of a connection that the client forwards.
 
         Raises:
@@ -109,8 +109,8 @@ class GuardedConnection(LeanConnection):
 
     def open_forward(self, host: str, port: int) -> tuple[ForwardedChannel, object]:
         """Let the owner decide about a connection that the client forwards."""
-        channel = self.create_forwarded_channel()
-        return channel, self._client.forward_requested(channel, host, port)
+        session = self._client.forward_requested(host, port)
+        return self.create_forwarded_channel(), session
 
     def accepts_global_request(self, kind: bytes) -> bool:
         """Accept allowed requests only."""

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sshwarma.common.background import BackgroundTasks
@@ -50,8 +49,6 @@ LOST_ROOM: Final = 4403
 TOO_MANY: Final = 4429
 """Codes with which a socket ends: the browser does not open it again for the first two."""
 
-log = structlog.get_logger(__name__)
-
 
 class LiveRooms:
     """The open sockets of all tabs."""
@@ -84,12 +81,12 @@ class LiveRooms:
             if not self._counts[agent_id]:
                 del self._counts[agent_id]
             if is_closed:  # perhaps it only loads its page again
+                self._leaving.add(link)
                 self._tasks.spawn(self._leave_later(link), name="leave a room")
             else:  # this task may be cancelled, and others must hear of it all the same
                 await asyncio.shield(movement.record_departure(self._world, link))
 
     async def _leave_later(self, link: AgentConnection) -> None:
-        self._leaving.add(link)
         await asyncio.sleep(CONSOLE_RELOAD_SECONDS)
         self._leaving.discard(link)
         await movement.record_departure(self._world, link)

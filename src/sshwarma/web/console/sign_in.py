@@ -15,9 +15,9 @@ from sshwarma.web.request_body import client_address
 from sshwarma.world import browser_sessions
 from sshwarma.world.agents import Agent
 from sshwarma.world.audit import LOGIN, Origin, origin_of_token, record_change
+from sshwarma.world.bearer import find_holder
 from sshwarma.world.browser_sessions import SignInLink
 from sshwarma.world.errors import Forbidden
-from sshwarma.world.events import TokenRevoked
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import Token, end_token
@@ -47,21 +47,14 @@ class BrowserSignIn:
             Unauthorized: if it is not signed in.
         """
         secret = _read_cookie(request, await self._cookie_name())
-        revoked: set[str] = set()
-        stop = self._world.bus.on_event(TokenRevoked, lambda event: revoked.add(event.token_id))
-        try:
-            token = await self._world.store.read(
-                partial(browser_sessions.find_session, secret=secret)
-            )
-        finally:
-            stop()
-        agent = None if token is None else self._world.agents.get(token.agent_id)
-        if token is None or token.id in revoked or agent is None or agent.disabled:
+        token, agent = await find_holder(
+            self._world, partial(browser_sessions.find_session, secret=secret)
+        )
+        if token is None or agent is None:
             raise Unauthorized("You are not signed in.")
-        self._world.last_use.note_token(token)
         return agent, token
 
-    async def sign_in(self, request: HTTPConnection, secret: str, response: Response) -> Agent:
+    async def sign_in(self, request: HTTPConnection, secret: str, response: Response) -> None:
         """Sign a browser in by the secret of a link: give the response its cookie.
 
         Raises:
@@ -88,7 +81,6 @@ class BrowserSignIn:
             samesite="strict",
             secure=is_secure,
         )
-        return agent
 
     async def sign_out(self, request: HTTPConnection, response: Response) -> None:
         """End the session of a browser, if it has one, and take its cookie."""
