@@ -98,6 +98,12 @@ def test_signing_out_takes_the_cookie(alice: Person, tabs: Tabs) -> None:
     assert alice.json("web list")["browsers"] == []
 
 
+def test_signing_out_over_https_takes_the_cookie_of_https(world: Server) -> None:
+    origin = f"https://{world.http}"
+    _, _, headers = ask(world, "POST", "/out", Origin=origin, X_Forwarded_Proto="https")
+    assert headers["set-cookie"].startswith("__Host-") and "Secure" in headers["set-cookie"]
+
+
 def test_the_oldest_session_ends_if_there_are_too_many(world: Server, alice: Person) -> None:
     first = sign_in(world, alice)
     for _ in range(MAX_BROWSER_SESSIONS_PER_AGENT):

@@ -84,8 +84,12 @@ class BrowserSignIn:
 
     async def sign_out(self, request: HTTPConnection, response: Response) -> None:
         """End the session of a browser, if it has one, and take its cookie."""
-        name = await self._cookie_name()
-        response.delete_cookie(f"__Host-{name}" if _is_secure(request) else name)
+        is_secure, name = _is_secure(request), await self._cookie_name()
+        # As it was set: a browser ignores a cookie of that prefix that is not secure.
+        response.delete_cookie(
+            f"__Host-{name}" if is_secure else name,
+            secure=is_secure, httponly=True, samesite="strict",
+        )  # fmt: skip
         with contextlib.suppress(Unauthorized):
             _, token = await self.find(request)
             await self._world.change(partial(_end_session, token=token, request=request))
