@@ -54,7 +54,7 @@ class Site:
         """A tab in the lobby; headers replace those of a browser."""
         named = {"Cookie": self.cookie, **(headers or {})}
         return connect(
-            f"ws://127.0.0.1:{self.http.port}/live?room=lobby&after={after}",
+            f"ws://127.0.0.1:{self.http.port}/live?in=lobby&after={after}",
             origin=named.pop("Origin", self.origin) or None,  # type: ignore[arg-type]
             additional_headers=named,
         )
@@ -181,7 +181,7 @@ async def test_tab_that_reads_nothing_is_dropped(
     small = socket.create_connection(("127.0.0.1", site.http.port))
     small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     small.sendall(
-        f"GET /live?room=lobby&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{site.http.port}\r\n"
+        f"GET /live?in=lobby&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{site.http.port}\r\n"
         f"Origin: {site.origin}\r\nCookie: {site.cookie}\r\nUpgrade: websocket\r\n"
         "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()

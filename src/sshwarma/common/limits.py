@@ -300,6 +300,9 @@ MAX_CONSOLE_TABS_PER_AGENT: Final = 20
 MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
 """Bytes of a message that a tab sends: it has little to say, as lines come by forms."""
 
+MAX_FORM_FIELDS: Final = 100
+"""Fields of a form of the console: more than any verb has."""
+
 MAX_CONSOLE_UPDATES_PER_SECOND: Final = 15
 """Messages to one tab in a second: more of an answer at once reads no faster."""
 

@@ -33,10 +33,14 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.events import (
     AgentEvicted,
+    FilesChanged,
+    MemoryChanged,
     PresenceChanged,
     RowAppended,
     StreamEnded,
     StreamUpdated,
+    TurnsChanged,
+    WorldChanged,
 )
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.world import World
@@ -48,6 +52,16 @@ SIGNED_OUT: Final = 4401
 LOST_ROOM: Final = 4403
 TOO_MANY: Final = 4429
 """Codes with which a socket ends: the browser does not open it again for the first two."""
+
+
+_STALE: Final = {
+    PresenceChanged: "here",
+    WorldChanged: "tools",
+    FilesChanged: "files",
+    MemoryChanged: "memory",
+    TurnsChanged: "turns",
+}
+"""What a panel shows that is stale after an event of that type."""
 
 
 class LiveRooms:
@@ -117,6 +131,7 @@ class _Tab:
         self._drafts = DraftChanges()
         self._ended: list[str] = []  # turns whose text is in rows now
         self._has_moves = True
+        self._stale: set[str] = set()
         self.reason = ""
         self._changed = asyncio.Event()
 
@@ -126,7 +141,7 @@ class _Tab:
         stops = [
             bus.on_room(self._room_id, self._on_event),
             bus.on_agent(self._caller.agent.id, self._on_event),
-            bus.on_event(PresenceChanged, self._on_presence),
+            *(bus.on_event(kind, self._on_change) for kind in _STALE),
         ]
         reading = asyncio.ensure_future(self._read())
         sending = asyncio.ensure_future(self._send())
@@ -166,10 +181,13 @@ class _Tab:
                 return
         self._changed.set()
 
-    def _on_presence(self, event: PresenceChanged) -> None:
-        if event.room_id == self._room_id:
-            self._has_moves = True
-            self._changed.set()
+    def _on_change(self, event: Any) -> None:
+        """Note what panels of this room show no longer; of a project's memory, any may."""
+        if event.room_id not in (self._room_id, None) and not isinstance(event, WorldChanged):
+            return  # things elsewhere may be equipped here
+        self._has_moves = self._has_moves or isinstance(event, PresenceChanged)
+        self._stale.add(_STALE[type(event)])
+        self._changed.set()
 
     async def _send(self) -> None:
         while True:
@@ -206,6 +224,8 @@ class _Tab:
             here = self._world.presence.in_room(self._room_id)
             names = sorted({self._world.agents.name_of(one.agent_id) for one in here})
             messages.append({"type": "here", "names": names})
+        stale, self._stale = self._stale, set()
+        messages += [{"type": "stale", "what": what} for what in sorted(stale)]
         return messages
 
     def _take_drafts(self) -> Iterator[dict[str, Any]]:

@@ -1,37 +1,55 @@
-// Forms whose answer is put into the page: a refused line stays as it was typed.
+// Forms and links whose answer is put into the page: a refused form keeps what was typed.
 import { setHTML } from "./html.js";
 
-async function act(form) {
+export async function fetchPart(address, options = {}) {
+  const answer = await fetch(address, { ...options, headers: { Accept: "text/html;part", ...options.headers } });
+  if (answer.status === 401) location.reload();
+  return answer;
+}
+
+export async function act(form) {
   const place = document.getElementById(form.dataset.part);
+  const hasFile = form.enctype === "multipart/form-data";
   form.setAttribute("aria-busy", "true");
   try {
-    const answer = await fetch(form.action, {
-      method: "POST",
-      headers: { Accept: "text/html;part" },
-      body: new URLSearchParams(new FormData(form)),
-    });
+    const fields = new FormData(form);
+    const answer = await fetchPart(form.action, { method: "POST", body: hasFile ? fields : new URLSearchParams(fields) });
     setHTML(place, await answer.text());
     const path = answer.headers.get("Sshwarma-Path");
     if (path) location.assign(path);
-    if (answer.status === 401) location.reload();
-    if (answer.ok) form.reset();
+    if (answer.ok) {
+      if (!("keeps" in form.dataset)) form.reset();
+      form.dispatchEvent(new CustomEvent("acted", { bubbles: true }));
+    }
   } catch {
     place.textContent = "The server does not answer. What you typed is still there.";
   } finally {
     form.removeAttribute("aria-busy");
-    form.querySelector("textarea")?.focus();
+    form.querySelector("#text")?.focus();
   }
 }
 
 document.addEventListener("submit", (event) => {
-  if (!event.target.dataset.part) return;
+  const form = event.target;
+  if (form.dataset.confirm && !confirm(form.dataset.confirm)) return event.preventDefault();
+  if (!form.dataset.part) return;
   event.preventDefault();
-  if (event.target.getAttribute("aria-busy") !== "true") act(event.target);
+  if (form.getAttribute("aria-busy") !== "true") act(form);
 });
 
-document.addEventListener("keydown", (event) => {
-  const isSent = event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229;
-  if (!isSent || event.target.tagName !== "TEXTAREA" || matchMedia("(pointer: coarse)").matches) return;
-  event.preventDefault();
-  event.target.form.requestSubmit();
-});
+// Parts that are fetched when they are first opened.
+document.addEventListener(
+  "toggle",
+  async ({ target }) => {
+    const place = target.querySelector?.(":scope > [data-src]");
+    if (!target.open || !place || place.dataset.isThere) return;
+    place.dataset.isThere = "1";
+    try {
+      setHTML(place, await (await fetchPart(place.dataset.src)).text());
+    } catch {
+      place.textContent = "The server does not answer.";
+      delete place.dataset.isThere;
+    }
+  },
+  true,
+);

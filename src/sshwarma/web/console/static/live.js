@@ -39,7 +39,11 @@ const receive = {
     element.className = "row";
     element.id = `row-${seq}`;
     setHTML(element, html);
+    const link = Object.assign(document.createElement("a"), { className: "permalink", textContent: "#", href: `${log.dataset.path}/row/${seq}` });
+    link.setAttribute("aria-label", `Link to row ${seq}`);
+    element.append(link);
     add(element, true);
+    for (const what of ["calls", "turns"]) receive.stale({ what });
   },
   gap({ from, to }) {
     const element = document.createElement("div");
@@ -74,6 +78,9 @@ const receive = {
     drafts.delete(turn);
     state.textContent = "";
   },
+  stale({ what }) {
+    document.dispatchEvent(new CustomEvent("stale", { detail: what }));
+  },
   here({ names }) {
     here.textContent = names.join(", ");
   },
@@ -82,7 +89,7 @@ const receive = {
 function open() {
   const address = new URL("/live", location.href);
   address.protocol = address.protocol.replace("http", "ws");
-  address.search = new URLSearchParams({ room: log.dataset.room, after });
+  address.search = new URLSearchParams({ in: log.dataset.room, after });
   const socket = new WebSocket(address);
   socket.onopen = () => {
     wait = 250;

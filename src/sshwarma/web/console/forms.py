@@ -1,0 +1,138 @@
+"""The form of a verb, from its declaration, and the arguments in what it sends.
+
+An optional field that is left empty is not an argument: it is neither "" nor an empty list.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sshwarma.common.json_guard import JsonTooLarge, load_json
+from sshwarma.common.validation_text import describe_json_error
+from sshwarma.verbs.registry import Parameter, Verb
+from sshwarma.web.console.form_body import FormBody
+from sshwarma.world.errors import Invalid, TooLarge
+
+JSON_FIELD: Final = "as-json"
+"""The name of the field that has all arguments as one JSON object."""
+
+MAX_RADIO_CHOICES: Final = 4
+"""Choices that are all shown; more of them are a list that opens."""
+
+Widget = Literal["line", "text", "number", "check", "radio", "select", "list"]
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """A field of a form.
+
+    Attributes:
+        widget: what it is typed into; `list` is a text with one value a line.
+        value: what stands in it at first.
+        completes: whether the server lists values for what is typed.
+        low, high: the bounds of a number; "" for none.
+    """
+
+    name: str
+    label: str
+    help: str
+    widget: Widget
+    required: bool
+    choices: tuple[str, ...] = ()
+    value: str = ""
+    completes: bool = False
+    low: str = ""
+    high: str = ""
+
+
+def make_fields(verb: Verb, given: Mapping[str, str]) -> list[FormField]:
+    """Return the fields of a verb's form; `given` are the values that stand in them."""
+    properties = verb.input_schema["properties"]
+    return [
+        _make_field(parameter, properties[parameter.name], given.get(parameter.name, ""))
+        for parameter in verb.parameters
+    ]
+
+
+def _make_field(parameter: Parameter, schema: Mapping[str, Any], value: str) -> FormField:
+    numbers = [one for one in _options(schema) if one.get("type") in ("integer", "number")]
+    bounds = numbers[0] if numbers else {}
+    return FormField(
+        name=parameter.name,
+        label=parameter.name.strip("_").replace("_", " "),
+        help=parameter.help,
+        widget=_choose_widget(parameter, is_number=bool(numbers)),
+        required=parameter.required,
+        choices=parameter.choices,
+        value=value,
+        completes=parameter.arg.complete is not None,
+        low=str(bounds.get("minimum", "")),
+        high=str(bounds.get("maximum", "")),
+    )
+
+
+def _choose_widget(parameter: Parameter, *, is_number: bool) -> Widget:
+    if parameter.boolean:
+        return "check"
+    if parameter.many or (parameter.arg.rest and not parameter.is_text):
+        return "list"
+    if parameter.choices:
+        return "radio" if len(parameter.choices) <= MAX_RADIO_CHOICES else "select"
+    if is_number and not parameter.arg.words:
+        return "number"
+    return "text" if parameter.arg.kind in ("text", "command") else "line"
+
+
+def _options(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    return tuple(schema.get("anyOf", (schema,)))
+
+
+def read_arguments(verb: Verb, form: FormBody) -> dict[str, Any]:
+    """Return the arguments that a form has sent.
+
+    Raises:
+        Invalid: if its JSON is no object of arguments.
+    """
+    if written := form.text(JSON_FIELD).strip():
+        return _read_json(written)
+    properties = verb.input_schema["properties"]
+    arguments: dict[str, Any] = {}
+    for parameter in verb.parameters:
+        values = [value.replace("\r\n", "\n") for value in form.fields.get(parameter.name, ())]
+        if parameter.boolean:
+            if values:
+                arguments[parameter.name] = True
+            continue
+        kinds = {one.get("type") for one in _options(properties[parameter.name])}
+        if "array" in kinds:
+            lines = [line for value in values for line in value.split("\n") if line]
+            if lines:
+                arguments[parameter.name] = lines
+        elif values and (values[0] or (parameter.required and parameter.is_text)):
+            value = values[0]
+            is_text = bool(kinds & {"string", None})
+            arguments[parameter.name] = value if is_text else _read_value(value)
+    return arguments
+
+
+def _read_value(text: str) -> Any:
+    """Return a number or truth value; the check of arguments refuses what is neither."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    try:
+        found = load_json(text)
+    except JsonTooLarge as error:
+        raise TooLarge(f"The JSON {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"This is not JSON: {describe_json_error(error)}.") from error
+    if not isinstance(found, dict):
+        raise Invalid("The JSON must be an object of arguments by name.")
+    return found

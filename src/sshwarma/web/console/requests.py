@@ -1,0 +1,114 @@
+"""Requests for pages: who asks, in which room, and how an answer is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import HTMLResponse, Response
+
+from sshwarma.services import Services
+from sshwarma.verbs.edit_draft import EditDraft
+from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.verbs.refusal_view import draw_refusal
+from sshwarma.web.console.frames import (
+    HEADERS,
+    Frames,
+    render_block,
+    render_result,
+    room_path,
+    wants_part,
+)
+from sshwarma.web.console.sign_in import BrowserSignIn, check_origin
+from sshwarma.web.errors import HTTP_STATUSES, Unauthorized
+from sshwarma.web.request_body import client_address
+from sshwarma.world.audit import origin_of_token
+from sshwarma.world.caller import Caller
+from sshwarma.world.errors import WorldError
+from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.world import World
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class ConsoleRequests:
+    """Reads requests of browsers, and answers them."""
+
+    def __init__(self, world: World, services: Services, line_rate: LineRateLimiter) -> None:
+        self.world = world
+        self.services = services
+        self.line_rate = line_rate
+        self.sign_in = BrowserSignIn(world)
+        self.frames = Frames()
+
+    def page(self, answer: Answer) -> Answer:
+        """Return the endpoint of a page: it checks the origin, and shows refusals."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                if request.method not in ("GET", "HEAD"):
+                    check_origin(request.scope)
+                response = await answer(request)
+            except WorldError as error:
+                response = self.show_refusal(request, error)
+            except ClientDisconnect:
+                response = Response(status_code=499)
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+            return response
+
+        return endpoint
+
+    def show_refusal(self, request: Request, error: WorldError, typed: str = "") -> Response:
+        """Return a refusal: as a part of a page, or as a page."""
+        status = HTTP_STATUSES.get(error.code, 422)
+        drawn = render_block(draw_refusal(error, typed))
+        if wants_part(request):
+            return HTMLResponse(drawn, status_code=status)
+        if isinstance(error, Unauthorized):
+            return self.frames.show("signed_out.html", status, title="Sign in")
+        return self.frames.show("refusal.html", status, title="Not done", refusal=drawn)
+
+    async def find_caller(
+        self, request: HTTPConnection, *, is_read: bool = True
+    ) -> tuple[Caller, OpenRequest]:
+        """Return who asks, in the room of the path or of `?in=`, and the request.
+
+        That ends with the session.
+
+        Raises:
+            Unauthorized: if the browser is not signed in.
+            NotFound, Forbidden: if there is no such room, or it may not be entered.
+        """
+        agent, token = await self.sign_in.find(request)
+        await self.line_rate.admit(agent.id, is_read=is_read)
+        caller = Caller(
+            world=self.world,
+            services=self.services,
+            limits=self.services.settings.limits,
+            agent=agent,
+            room_id=agent.room_id,
+            door="web",
+            scope=token.scope,
+            origin=origin_of_token(client_address(request), token.id),
+        )
+        name = request.path_params.get("room") or request.query_params.get("in")
+        caller = await (caller.in_room(name) if name else caller.in_accessible_room())
+        return caller, self.world.open_requests.begin(agent.id, token=token)
+
+    async def draw(self, caller: Caller, result: object) -> Markup:
+        """Return the result of a verb as HTML: a text to edit as a form that stores it."""
+        if isinstance(result, EditDraft):
+            path = room_path((await caller.room()).name)
+            before = result.line.removesuffix(result.text)
+            return self.frames.render("draft.html", draft=result, path=path, before=before)
+        return await asyncio.to_thread(render_result, result)  # it may have megabytes
+
+
+def read_number(text: Any) -> int:
+    """Return a number that a script has sent; 0 if it is malformed."""
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 17
+    return int(text) if is_number else 0

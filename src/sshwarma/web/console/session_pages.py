@@ -1,0 +1,69 @@
+"""Signing in and out, the list of rooms, and files of the console itself."""
+
+from __future__ import annotations
+
+import json
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.web.console.frames import send_static
+from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.web.request_body import read_body
+from sshwarma.world.errors import Invalid
+
+MAX_SIGN_IN_BYTES = 1_000
+"""Bytes of what signs a browser in: one secret."""
+
+
+class SessionPages:
+    """The pages of who comes and goes."""
+
+    def __init__(self, requests: ConsoleRequests) -> None:
+        self._requests = requests
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The routes, for Starlette."""
+        page = self._requests.page
+        return [
+            Route("/", page(self._show_rooms)),
+            Route("/in", page(self._show_sign_in)),
+            Route("/in", page(self._begin), methods=["POST"]),
+            Route("/out", page(self._end), methods=["POST"]),
+            Route("/static/{version}/{path:path}", page(self._send_static)),
+        ]
+
+    async def _show_sign_in(self, request: Request) -> Response:
+        return self._requests.frames.show("sign_in.html", title="Sign in")
+
+    async def _begin(self, request: Request) -> Response:
+        """Sign a browser in by the secret of a link, which its script has posted."""
+        body = b"".join([part async for part in read_body(request, MAX_SIGN_IN_BYTES)])
+        try:
+            secret = json.loads(body)["link"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise Invalid('The body must be {"link": "…"}.') from error
+        if not isinstance(secret, str):
+            raise Invalid("link: must be a text.")
+        response = Response(status_code=204)
+        await self._requests.sign_in.sign_in(request, secret, response)
+        return response
+
+    async def _end(self, request: Request) -> Response:
+        """Sign the browser out."""
+        response = RedirectResponse("/in", status_code=303)
+        await self._requests.sign_in.sign_out(request, response)
+        return response
+
+    async def _show_rooms(self, request: Request) -> Response:
+        caller, _ = await self._requests.find_caller(request)
+        listed = await invoke(caller, "rooms", {})
+        return self._requests.frames.show(
+            "rooms.html", title="Rooms", who=caller.agent.name, rooms=listed.rooms
+        )
+
+    async def _send_static(self, request: Request) -> Response:
+        return send_static(request.path_params["path"])

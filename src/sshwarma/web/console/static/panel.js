@@ -1,0 +1,97 @@
+// Panels of a room: fetched beside the log, and again when what they show has changed.
+import { fetchPart } from "./act.js";
+import { setHTML } from "./html.js";
+
+const main = document.getElementById("main");
+const panel = document.getElementById("panel");
+const tabs = document.getElementById("tabs");
+const room = document.getElementById("log").dataset.path;
+const SETTLE_MILLISECONDS = 300;
+let shown = panel.hidden ? "" : location.pathname + location.search;
+let asked;
+
+const isPanelPath = (path) => path.startsWith(`${room}/`) && !path.startsWith(`${room}/row/`);
+
+function mark() {
+  const name = shown.slice(room.length + 1).split(/[/?]/)[0];
+  for (const link of tabs.querySelectorAll("a")) {
+    const isIt = name && link.pathname === `${room}/${name}`;
+    if (isIt) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+export async function load(path, { push = true, isAgain = false } = {}) {
+  asked?.abort();
+  const mine = (asked = new AbortController());
+  if (!isAgain) panel.setAttribute("aria-busy", "true");
+  try {
+    const answer = await fetchPart(path, { signal: mine.signal });
+    const html = await answer.text();
+    if (mine.signal.aborted) return;
+    const top = panel.scrollTop;
+    const focused = isAgain && panel.contains(document.activeElement) ? document.activeElement.id : "";
+    const open = [...panel.querySelectorAll("details[open][id]")].map((one) => one.id);
+    setHTML(panel, html);
+    for (const id of isAgain ? open : []) document.getElementById(id)?.setAttribute("open", "");
+    if (isAgain) panel.scrollTop = top;
+    if (focused) document.getElementById(focused)?.focus();
+    panel.hidden = false;
+    main.classList.add("with-panel");
+    shown = path;
+    mark();
+    if (push) history.pushState({}, "", path);
+    if (!isAgain) {
+      panel.scrollTop = 0;
+      panel.focus();
+    }
+    panel.dispatchEvent(new CustomEvent("loaded", { bubbles: true }));
+  } catch (error) {
+    if (error.name !== "AbortError") panel.textContent = "The server does not answer.";
+  } finally {
+    panel.removeAttribute("aria-busy");
+  }
+}
+
+function close(push = true) {
+  panel.hidden = true;
+  main.classList.remove("with-panel");
+  shown = "";
+  mark();
+  if (push) history.pushState({}, "", room);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey || link.target || link.hasAttribute("download")) return;
+  if (link.origin !== location.origin || "whole" in link.dataset) return;
+  if (isPanelPath(link.pathname)) {
+    event.preventDefault();
+    load(link.pathname + link.search);
+  } else if (link.classList.contains("back") && shown) {
+    event.preventDefault();
+    close();
+  }
+});
+
+addEventListener("popstate", () => {
+  if (isPanelPath(location.pathname)) load(location.pathname + location.search, { push: false });
+  else if (location.pathname === room) close(false);
+  else location.reload();
+});
+
+// What has changed is fetched once things have settled; never over what somebody types.
+let waiting;
+export function refresh() {
+  clearTimeout(waiting);
+  waiting = setTimeout(() => {
+    const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select");
+    if (shown && !isTyping && !panel.querySelector("[data-unsaved]")) load(shown, { push: false, isAgain: true });
+  }, SETTLE_MILLISECONDS);
+}
+
+document.addEventListener("stale", ({ detail }) => {
+  const wanted = panel.querySelector("[data-stale]")?.dataset.stale.split(" ") ?? [];
+  if (wanted.includes(detail)) refresh();
+});
+document.addEventListener("acted", ({ target }) => panel.contains(target) && refresh());
