@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
@@ -84,6 +84,33 @@ def test_nothing_else_is_forwarded(world: Server, alice: Person, target: str) ->
     target = target.format(port=world.http.rpartition(":")[2])
     with forwarding(alice, target) as port, pytest.raises((OSError, http.client.HTTPException)):
         ask(port, "GET", "/healthz")
+
+
+def test_forwarded_connection_ends_with_the_account(
+    world: Server, name: Callable[[str], str]
+) -> None:
+    person = world.person(name("leaver"))
+    with forwarding(person) as port:
+        kept = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        kept.request("GET", "/healthz")
+        assert kept.getresponse().read()
+        world.cli("agents", "disable", person.name)
+        with pytest.raises((OSError, http.client.HTTPException)):
+            for _ in range(200):
+                kept.request("GET", "/healthz")
+                kept.getresponse().read()
+        kept.close()
+
+
+def test_many_tabs_fit_into_one_forwarding(world: Server, alice: Person) -> None:
+    with forwarding(alice) as port, contextlib.ExitStack() as stack:
+        for _ in range(20):
+            connected = stack.enter_context(
+                contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60))
+            )
+            connected.request("GET", "/healthz")
+            assert connected.getresponse().read(1), "it stays open"
+        assert alice.run("look").status == 0
 
 
 def test_strangers_forward_nothing(world: Server) -> None:

@@ -23,7 +23,7 @@ from sshwarma.web.console import live
 from sshwarma.web.console.pages import Console
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
-from sshwarma.world import agents, browser_sessions, login_keys
+from sshwarma.world import agents, browser_sessions, login_keys, owners
 from sshwarma.world.browser_sessions import SignInLink
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.store import Change
@@ -178,14 +178,7 @@ async def test_tab_that_reads_nothing_is_dropped(
 ) -> None:
     monkeypatch.setattr(live, "CONSOLE_SEND_SECONDS", 0.5)
     caller, world = site.house.caller("alice"), site.house.world
-    small = socket.create_connection(("127.0.0.1", site.http.port))
-    small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-    small.sendall(
-        f"GET /live?in=lobby&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{site.http.port}\r\n"
-        f"Origin: {site.origin}\r\nCookie: {site.cookie}\r\nUpgrade: websocket\r\n"
-        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
-        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
-    )
+    small = ask_for_a_socket(site, size=4_096)
     async with asyncio.timeout(60):
         await until(lambda: world.presence.connections_of(caller.agent.id))
         async with site.open() as other:  # it hears all that meanwhile
@@ -193,3 +186,140 @@ async def test_tab_that_reads_nothing_is_dropped(
                 await run_line(caller, "x" * 15_000)
                 await read_until(other, "row")
     small.close()
+
+
+def ask_for_a_socket(site: Site, more: str = "", *, size: int = 0) -> socket.socket:
+    """Send the head of a request for a socket; the client takes `size` bytes at once."""
+    connected = socket.create_connection(("127.0.0.1", site.http.port))
+    connected.settimeout(20)
+    if size:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+    connected.sendall(
+        f"GET /live?in=lobby&after=0 HTTP/1.1\r\nHost: 127.0.0.1:{site.http.port}\r\n"
+        f"Origin: {site.origin}\r\nCookie: {site.cookie}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n".encode()
+    )
+    return connected
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "Content-Length: 1\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        f"X-Long: {'a' * 9_000}\r\n",
+        "".join(f"X-{number}: a\r\n" for number in range(200)),
+    ],
+    ids=["body", "chunks", "long", "many"],
+)
+async def test_head_that_sockets_refuse_holds_no_connection(site: Site, more: str) -> None:
+    connected = await asyncio.to_thread(ask_for_a_socket, site, more)
+    answer = await asyncio.to_thread(connected.recv, 100)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    await until(lambda: site.http.connections == 0)
+    connected.close()
+
+
+async def test_server_stops_while_a_refused_socket_is_open(site: Site) -> None:
+    connected = await asyncio.to_thread(ask_for_a_socket, site, "Content-Length: 1\r\n")
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        stopping = asyncio.create_task(site.http.stop())
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+        await stopping
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == 1012
+    connected.close()
+
+
+async def test_pings_of_who_reads_nothing_are_not_answered(site: Site) -> None:
+    connected = await asyncio.to_thread(ask_for_a_socket, site)
+    ping = b"\x89\xfd\0\0\0\0" + 125 * b"p"
+    async with site.open() as other:
+        await read_until(other, "here")
+        writing = asyncio.to_thread(connected.sendall, 80_000 * ping)  # 10 MB
+        before = waiting_bytes(site)
+        await asyncio.wait_for(writing, 60)
+        assert waiting_bytes(site) - before < 1_000_000
+        said = await run_line(site.house.caller("alice"), "still there?")
+        while (await read_until(other, "row"))["seq"] != said.seq:
+            pass
+    connected.close()
+
+
+def waiting_bytes(site: Site) -> int:
+    """The bytes that wait in the process for clients that do not read."""
+    server = site.http._server
+    assert server is not None
+    open_now: Any = server.server_state.connections
+    return sum(one.transport.get_write_buffer_size() for one in open_now)
+
+
+async def test_what_a_tab_sends_is_neither_read_nor_a_fault(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        await tab.send(b"\0binary")
+        await tab.send("text")
+        await run_line(site.house.caller("alice"), "still there?")
+        await read_until(tab, "row")
+        await tab.send(b"\xff\xfe", text=True)
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == 1007
+    assert not [one for one in caplog.records if one.exc_info]
+
+
+async def test_socket_ends_as_signed_out_with_the_account(site: Site) -> None:
+    world = site.house.world
+    carol = await world.change(lambda tx: agents.create_agent(tx, "carol", role="owner"))
+    other_key = "SHA256:" + "c" * 43
+    await world.change(lambda tx: login_keys.ensure_key(tx, carol.id, other_key, "ssh-ed25519 A"))
+    alice = world.agents.find("alice")
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        await world.change(lambda tx: owners.set_agent_disabled(tx, alice.id, True))
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    await world.change(lambda tx: owners.set_agent_disabled(tx, alice.id, False))
+    async with site.open() as tab:
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+
+
+async def test_tab_that_nobody_uses_ends_with_its_session(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        monkeypatch.setattr(browser_sessions, "BROWSER_IDLE_SECONDS", 0)
+        async with site.open() as late:  # also what only opens a socket
+            with pytest.raises(ConnectionClosed) as ended:
+                await asyncio.wait_for(late.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+
+
+async def test_open_tab_ends_when_its_session_is_idle(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(browser_sessions, "BROWSER_IDLE_SECONDS", 2)
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        with pytest.raises(ConnectionClosed) as ended:
+            await asyncio.wait_for(tab.recv(), 20)
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd.reason == "This browser was signed out."
+
+
+async def test_private_messages_come_to_a_tab(site: Site) -> None:
+    world = site.house.world
+    await world.change(lambda tx: agents.create_agent(tx, "bob", role="member"))
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        sent = await run_line(site.house.caller("bob"), "/tell alice only for you")
+        assert sent.note == "", "she is here"
+        assert "only for you" in (await read_until(tab, "tell"))["html"]

@@ -67,6 +67,7 @@ class RowDisplayOptions:
         tools: how tool calls are shown; `hidden` shows only failures.
         reader: who reads the rows, which decides how calls are named.
         can_answer: whether the viewer may answer the room's questions for approvals.
+        has_keys: whether the viewer has keys that answer them.
     """
 
     timestamps: bool = False
@@ -74,6 +75,7 @@ class RowDisplayOptions:
     tools: ToolView = "folded"
     reader: Reader = PERSON
     can_answer: bool = True
+    has_keys: bool = True
 
 
 DEFAULT_ROW_DISPLAY: Final = RowDisplayOptions()
@@ -124,7 +126,7 @@ def draw_row(
             stamp, author=author, row=row, agents=agents, viewer_id=viewer_id, reading=reading
         )
     if row.kind.startswith("tool."):
-        return _draw_tool_row(stamp, author, row, reading.tools, reader)
+        return _draw_tool_row(stamp, author, row, reading)
     match row.kind:
         case "emote":
             return _draw_said([*stamp, ("emote", f"* {author} ")], row, "emote", reader)
@@ -142,7 +144,7 @@ def draw_row(
         case "thought":
             return _draw_folded([*stamp, ("dim", f"… {author} thought: ")], row, "dim", reader)
         case _:
-            return _draw_notice(stamp, author, row, reader, can_answer=reading.can_answer)
+            return _draw_notice(stamp, author, row, reading)
 
 
 def _draw_chat(
@@ -171,16 +173,16 @@ def _draw_chat(
     )
 
 
-def _draw_notice(
-    stamp: list[Span], author: str, row: Row, reader: Reader, *, can_answer: bool = True
-) -> Block:
+def _draw_notice(stamp: list[Span], author: str, row: Row, reading: RowDisplayOptions) -> Block:
     """Draw a notice, and the agent that caused it, if any."""
+    reader = reading.reader
     prefix = f"{author} " if row.author_id is not None else ""
     if row.meta.get(APPROVAL_KEY) is not None and reader.is_person:
         text = cut_long_text(row.content)
         remainder = _draw_remainder(row, text, reader)
         head: list[Span] = [*stamp, ("warn", f"? {prefix}")]
-        return draw_question(head, row, text, remainder, is_for_others=not can_answer)
+        answers = {"is_for_others": not reading.can_answer, "has_keys": reading.has_keys}
+        return draw_question(head, row, text, remainder, **answers)
     return _draw_said([*stamp, ("notice", f"· {prefix}")], row, "notice", reader)
 
 
@@ -250,10 +252,9 @@ def draw_remainder(seq: int, count: int, reader: Reader, *, agent: str | None = 
 # Tools.
 
 
-def _draw_tool_row(
-    stamp: list[Span], author: str, row: Row, tools: ToolView, reader: Reader
-) -> Block:
+def _draw_tool_row(stamp: list[Span], author: str, row: Row, reading: RowDisplayOptions) -> Block:
     """Draw a tool call, its result, or why it failed."""
+    tools, reader = reading.tools, reading.reader
     match row.kind:
         case "tool.call":
             return _draw_call(stamp, author, row, tools, reader)
@@ -266,7 +267,7 @@ def _draw_tool_row(
             ]  # fmt: skip
             return _draw_folded(head, row, "warn", reader)
         case _:
-            return _draw_notice(stamp, author, row, reader)
+            return _draw_notice(stamp, author, row, reading)
 
 
 def _draw_call(stamp: list[Span], author: str, row: Row, tools: ToolView, reader: Reader) -> Block:

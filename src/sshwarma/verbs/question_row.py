@@ -29,7 +29,13 @@ def is_question_for_others(row: Row, agent: Agent | None, room: Room | None) -> 
 
 
 def draw_question(
-    head: list[Span], row: Row, text: str, remainder: list[Line], *, is_for_others: bool
+    head: list[Span],
+    row: Row,
+    text: str,
+    remainder: list[Line],
+    *,
+    is_for_others: bool,
+    has_keys: bool = True,
 ) -> Block:
     """Draw a question.
 
@@ -39,18 +45,20 @@ def draw_question(
         text: what is shown of it.
         remainder: what says how to read the rest of it.
         is_for_others: whether its reader may not answer.
+        has_keys: whether its reader has keys that answer it.
     """
     first, *arguments = text.split("\n")
     others = WHO_ANSWERS_SCRIPTS if row.meta.get(ONLY_PERSON_KEY) else WHO_ANSWERS
-    how = others if is_for_others else _describe_answers(row)
+    how = others if is_for_others else _describe_answers(row, has_keys)
     asked = line(*head, ("text", first), hang=4)
     return block(asked, *draw_arguments(arguments, 2), *remainder, line(("dim", how)))
 
 
-def _describe_answers(row: Row) -> str:
+def _describe_answers(row: Row, has_keys: bool) -> str:
     """Return how to answer; a key answers the only question of a room."""
     number = row.meta[APPROVAL_KEY]
-    keys = ("", "") if row.meta.get(OTHERS_WAIT_KEY) else (" (F8)", " (F9)")
+    has_keys = has_keys and not row.meta.get(OTHERS_WAIT_KEY)
+    keys = (" (F8)", " (F9)") if has_keys else ("", "")
     return f"  /allow {number}{keys[0]}, or /deny {number}{keys[1]} and why"
 
 

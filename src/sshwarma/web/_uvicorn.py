@@ -51,12 +51,43 @@ def _extend(app: ASGIApp, key: str, value: object) -> ASGIApp:
     return run
 
 
+_MALFORMED: Final = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
 class SocketConnection(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, which can be dropped: a close waits for a reader."""
+    """uvicorn's WebSocket, with what it lacks against clients that misbehave.
+
+    It can be dropped, as a close waits for a reader. It ends one whose head the parser of sockets
+    refuses: uvicorn leaves it open without an answer, and fails at it when the server stops. It
+    answers no pings of a client that reads no answers.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.app = _extend(self.app, ABORT, self.transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.handshake_initiated:  # the head comes at once, and whole
+            self.handshake_complete = self.close_sent = True
+            self.transport.write(_MALFORMED)
+            self.transport.close()
+
+    def handle_ping(self) -> None:
+        answer = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(answer)
+
+    def send_receive_event_to_app(self) -> None:
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            try:
+                b"".join(self.frames).decode()
+            except UnicodeDecodeError:  # uvicorn logs the traceback
+                self.frames = []
+                self.conn.send_close(1007)
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
 
 class HttpConnection(H11Protocol):

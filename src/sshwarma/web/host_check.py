@@ -35,6 +35,9 @@ class HostCheck:
         given = next((value for name, value in scope["headers"] if name == b"host"), b"")
         host = given.decode("latin-1")
         if given and not is_known_host(host, self._settings.http):
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close"})  # before it is accepted: HTTP 403
+                return
             message = f"This server is not {shorten_name(host)}."
             hint = "Its operator lists its names with the setting http.hosts."
             body = make_error_body("misdirected", message, hint)

@@ -44,11 +44,12 @@ async def authenticate_bearer(
 
 
 async def find_holder(
-    world: World, find: Callable[[Connection], Token | None]
+    world: World, find: Callable[[Connection], Token | None], *, is_use: bool = True
 ) -> tuple[Token | None, Agent | None]:
     """Return a token that is looked up, and whom it lets in now; note its use.
 
-    No agent if the token is not live, or its agent is disabled.
+    No agent if the token is not live, or its agent is disabled. What a page asks by itself is no
+    use (`is_use`): a session that nobody uses ends.
     """
     revoked_ids: set[str] = set()
 
@@ -64,7 +65,8 @@ async def find_holder(
     is_live = token is not None and token.is_live and token.id not in revoked_ids
     if token is None or not is_live or agent is None or agent.disabled:
         return token, None
-    world.last_use.note_token(token)
+    if is_use:
+        world.last_use.note_token(token)
     return token, agent
 
 

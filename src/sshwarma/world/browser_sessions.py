@@ -77,6 +77,10 @@ class SignInLinks:
         self._drop_ended()
         return self._links.pop(hash_secret(secret), None)
 
+    def drop(self, agent_id: str) -> None:
+        """End the links of an agent, whose key or account was taken away."""
+        self._links = {key: link for key, link in self._links.items() if link.agent_id != agent_id}
+
     def _drop_ended(self) -> None:
         now = time.monotonic()
         self._links = {key: link for key, link in self._links.items() if link.ends_at > now}
@@ -138,7 +142,17 @@ def find_session(conn: Connection, secret: str) -> Token | None:
 
 
 def _is_idle(token: Token) -> bool:
-    return now_ms() - (token.last_used_at or token.created_at) > BROWSER_IDLE_SECONDS * 1000
+    return _idle_seconds_left(token) < 0
+
+
+def _idle_seconds_left(token: Token) -> float:
+    return BROWSER_IDLE_SECONDS - (now_ms() - (token.last_used_at or token.created_at)) / 1000
+
+
+def read_idle_seconds_left(conn: Connection, session_id: str) -> float:
+    """Return how long a session may go on without a request; below 0 if it has ended."""
+    row = conn.execute(select(tokens_table).where(tokens_table.c.id == session_id)).first()
+    return -1.0 if row is None else _idle_seconds_left(token_from_row(row))
 
 
 def read_sessions(conn: Connection, agent_id: str) -> list[BrowserSession]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sqlalchemy import Connection, bindparam, case, insert, select, update
@@ -22,6 +23,9 @@ from sshwarma.world.schema import tool_calls, turns
 from sshwarma.world.store import Change
 
 CallResultKind = Literal["result", "error", "timeout"]
+
+END_KINDS: Final = ("tool.result", "tool.error", "tool.timeout")
+"""Kinds of the rows that end a call."""
 
 CHANGES_KEY: Final = "changes"
 """Key of the metadata of the row of a result: what the call changed of the files, in words."""
@@ -238,4 +242,45 @@ def _append_end_row(
         | ({"nested": True} if call.meta.get("nested") else {}),
         tags=(f"tool:{tool}",),
         origin=origin,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A call as it is recorded.
+
+    Attributes:
+        start: the row of its arguments; None if the log has it no longer.
+        end: the row of its result; None while it waits or runs.
+        before_id, after_id: the versions of the files before and after it; None if it had none.
+    """
+
+    start: Row | None
+    end: Row | None
+    status: str
+    started_at: str | None
+    finished_at: str | None
+    before_id: str | None
+    after_id: str | None
+
+
+def read_recorded_call(conn: Connection, row: Row) -> CallRecord | None:
+    """Return the call of a row, which has its arguments or its result; else None."""
+    call_id = row.id if row.kind == "tool.call" else row.meta.get("call_id")
+    found = conn.execute(select(tool_calls).where(tool_calls.c.id == call_id)).mappings().first()
+    if call_id is None or found is None:
+        return None
+    query = rows_table.select().where(rows_table.c.room_id == row.room_id)
+    of_call = (rows_table.c.id == call_id) | (
+        (rows_table.c.parent_row_id == call_id) & rows_table.c.kind.in_(END_KINDS)
+    )
+    both = [rows.row_from_mapping(one) for one in conn.execute(query.where(of_call)).mappings()]
+    return CallRecord(
+        start=next((one for one in both if one.id == call_id), None),
+        end=next((one for one in both if one.meta.get("call_id") == call_id), None),
+        status=found["status"],
+        started_at=found["started_at"],
+        finished_at=found["finished_at"],
+        before_id=found["pre_manifest_id"],
+        after_id=found["post_manifest_id"],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, and_, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS
 from sshwarma.world import things
@@ -130,11 +130,16 @@ def set_key_expiry(tx: Change, key: AgentKey, expires_at: int | None) -> None:
 
 def end_sessions_of_key(tx: Change, fingerprint: str) -> None:
     """End the browsers that were let in with a key."""
-    is_meant = and_(
-        tokens.c.fingerprint == fingerprint,
-        tokens.c.purpose == "browser",
-        tokens.c.deleted_at.is_(None),
-    )
+    _end_sessions(tx, tokens.c.fingerprint == fingerprint)
+
+
+def end_sessions_of_agent(tx: Change, agent_id: str) -> None:
+    """End all browsers of an agent."""
+    _end_sessions(tx, tokens.c.agent_id == agent_id)
+
+
+def _end_sessions(tx: Change, which: ColumnElement[bool]) -> None:
+    is_meant = and_(which, tokens.c.purpose == "browser", tokens.c.deleted_at.is_(None))
     for token in tx.conn.execute(select(tokens).where(is_meant)).all():
         tx.publish_on_commit(TokenRevoked(token.agent_id, token.id))
     tx.conn.execute(update(tokens).where(is_meant).values(deleted_at=tx.now))

@@ -18,7 +18,7 @@ from sshwarma.world.agents import ACCOUNT_DISABLED_REASON, AgentDirectory
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.errors import Conflict, Forbidden
 from sshwarma.world.events import AgentEvicted, AgentsChanged, EventBus, KeyRemoved, TokenRevoked
-from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, Token
+from sshwarma.world.tokens import EXPIRED_REASON, REVOKED_REASON, SIGNED_OUT_REASON, Token
 
 
 class OpenRequest:
@@ -206,8 +206,10 @@ class OpenRequests:
     def _on_token_revoked(self, event: TokenRevoked) -> None:
         via = origin_of_token("", event.token_id).fingerprint
         for request in tuple(self._requests.get(event.agent_id, ())):
-            token_id = request.token.id if request.token is not None else ""
-            if event.token_id == token_id or request.via == via:
+            token = request.token
+            if token is not None and token.id == event.token_id and token.purpose == "browser":
+                request.end_access(SIGNED_OUT_REASON)
+            elif (token is not None and token.id == event.token_id) or request.via == via:
                 request.end_access(REVOKED_REASON)
 
     def _on_key_removed(self, event: KeyRemoved) -> None:

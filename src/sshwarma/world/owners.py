@@ -18,7 +18,7 @@ from sshwarma.world import agents, login_keys, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, empty_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
-from sshwarma.world.login_keys import AgentKey, end_sessions_of_key
+from sshwarma.world.login_keys import AgentKey, end_sessions_of_agent, end_sessions_of_key
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
@@ -55,6 +55,7 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
     with keeping_an_owner(tx):
         things.set_metadata(tx, agent_id, disabled=disabled or None)
     if disabled:
+        end_sessions_of_agent(tx, agent_id)
         tx.publish_on_commit(AgentEvicted(agent_id, "Your account was disabled by an admin."))
     tx.publish_on_commit(AgentsChanged(agent_id))
 

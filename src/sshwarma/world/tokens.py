@@ -27,6 +27,7 @@ from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 
 REVOKED_REASON: Final = "The token was revoked."
+SIGNED_OUT_REASON: Final = "This browser was signed out."
 EXPIRED_REASON: Final = "The token expired."
 
 BEARER_PREFIX: Final = "swt_"

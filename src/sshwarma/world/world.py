@@ -28,9 +28,11 @@ from sshwarma.world.browser_sessions import SignInLinks
 from sshwarma.world.causes import mark_cause
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
+    AgentEvicted,
     AgentsChanged,
     Event,
     EventBus,
+    KeyRemoved,
     RowAppended,
     TurnsChanged,
     WorldChanged,
@@ -81,6 +83,8 @@ class World:
         self.agents = AgentDirectory()
         self.open_requests = OpenRequests(self.bus, self.agents)
         self.sign_in_links = SignInLinks()
+        self.bus.on_event(KeyRemoved, lambda event: self.sign_in_links.drop(event.agent_id))
+        self.bus.on_event(AgentEvicted, lambda event: self.sign_in_links.drop(event.agent_id))
         self.text_volume = StoredVolume("text")
         self.file_volume = StoredVolume("files")
         self.unread_messages = UnreadMessages()

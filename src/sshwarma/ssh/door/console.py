@@ -16,6 +16,7 @@ from sshwarma.ssh.door.byte_channel import ByteChannel
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.task_handler import StreamHandler
 from sshwarma.ssh.transport.interfaces import Channel, ClientLink
+from sshwarma.world.errors import Forbidden
 
 CONSOLE: Final = ("console", 80)
 """The only name and port that are forwarded."""
@@ -26,13 +27,22 @@ _READ_BYTES: Final = 64 * KIB
 class ConsoleHandler(StreamHandler):
     """One forwarded connection."""
 
-    def __init__(self, context: SshContext, link: ClientLink, channel: Channel) -> None:
+    def __init__(
+        self, context: SshContext, agent_id: str, link: ClientLink, channel: Channel
+    ) -> None:
         self._stream = ByteChannel(channel)
         super().__init__(channel, self._stream)
-        self._start(self._run(context, link))
+        self._start(self._run(context, agent_id, link))
 
-    async def _run(self, context: SshContext, link: ClientLink) -> None:
-        """Pass bytes both ways until one side ends."""
+    async def _run(self, context: SshContext, agent_id: str, link: ClientLink) -> None:
+        """Pass bytes both ways until one side ends, or the account does."""
+        with (
+            contextlib.suppress(Forbidden),
+            context.world.open_requests.begin(agent_id, via=link.peer.fingerprint),
+        ):
+            await self._pass(context, link)
+
+    async def _pass(self, context: SshContext, link: ClientLink) -> None:
         if context.open_console is None:
             raise RuntimeError("there is no console to connect to")
         mine, others = socket.socketpair()

@@ -30,7 +30,7 @@ from sshwarma.ssh.transport.interfaces import (
     Rejected,
 )
 from sshwarma.world.errors import Forbidden
-from sshwarma.world.events import KeyExpirySet, KeyRemoved
+from sshwarma.world.events import AgentEvicted, KeyExpirySet, KeyRemoved
 from sshwarma.world.expiry import seconds_until
 from sshwarma.world.login_keys import EXPIRED_KEY_REASON
 
@@ -47,6 +47,7 @@ class SessionRouter(HandlerFactory):
         self._expiries: dict[str, asyncio.TimerHandle] = {}  # by fingerprint
         context.world.bus.on_event(KeyRemoved, self._on_key_removed)
         context.world.bus.on_event(KeyExpirySet, self._on_expiry_set)
+        context.world.bus.on_event(AgentEvicted, self._on_evicted)
 
     def _on_key_removed(self, event: KeyRemoved) -> None:
         """Close the connections of a key; those with a terminal after it was restored."""
@@ -55,6 +56,17 @@ class SessionRouter(HandlerFactory):
                 has_terminal = any(channel.has_pty for channel in link.channels)
                 seconds = RESTORE_TERMINAL_SECONDS if has_terminal else 0.0
                 asyncio.get_running_loop().call_later(seconds, link.close, event.reason)
+
+    def _on_evicted(self, event: AgentEvicted) -> None:
+        """Close the connections of an account where nothing runs that ends itself."""
+        if event.room_id is not None:
+            return
+        for link in list(self._links):
+            identity = self._identify(link)
+            if isinstance(identity, RegisteredUser) and identity.agent_id == event.agent_id:
+                asyncio.get_running_loop().call_later(
+                    RESTORE_TERMINAL_SECONDS, _close_idle, link, event.reason
+                )
 
     def _on_expiry_set(self, event: KeyExpirySet) -> None:
         if any(link.peer.fingerprint == event.fingerprint for link in list(self._links)):
@@ -137,14 +149,18 @@ class SessionRouter(HandlerFactory):
     def check_forward(self, link: ClientLink, host: str, port: int) -> None:
         if (host, port) != CONSOLE or self._context.open_console is None:
             raise Rejected(f"only {CONSOLE[0]}:{CONSOLE[1]} is forwarded, if this server has it")
-        identity = self._identify(link)
-        if not isinstance(identity, RegisteredUser):
-            raise Rejected("register first: connect without a command")
-        self._check_access(identity.agent_id, link)
+        self._check_access(self._find_registered(link), link)
 
     @override
     def forward(self, link: ClientLink, channel: Channel) -> ChannelHandler:
-        return ConsoleHandler(self._context, link, channel)
+        return ConsoleHandler(self._context, self._find_registered(link), link, channel)
+
+    def _find_registered(self, link: ClientLink) -> str:
+        """Return the id of the agent of a connection that forwards."""
+        identity = self._identify(link)
+        if not isinstance(identity, RegisteredUser):
+            raise Rejected("register first: connect without a command")
+        return identity.agent_id
 
     def _identify(self, link: ClientLink) -> object:
         """Return a connection's identity; a newcomer may have registered since login."""
@@ -189,6 +205,11 @@ class SessionRouter(HandlerFactory):
         if words[:1] == ["offer"]:
             return partial(serve_offer, self._context, words[1:])
         return self._context.channels.get(command.strip())
+
+
+def _close_idle(link: ClientLink, reason: str) -> None:
+    if not link.channels and not link.closed:
+        link.close(reason)
 
 
 def _parse_batch(command: str) -> bool | None:

@@ -79,6 +79,8 @@ class AdmissionLimits:
     """Connections with one key: a person's terminals and scripts."""
     max_channels: int = 10
     """Open channels of one connection, as OpenSSH's MaxSessions."""
+    max_forwards: int = 60
+    """Forwarded connections besides them: a browser has one for each tab, and some for pages."""
     keepalive_seconds: float = DEFAULTS.keepalive_seconds
     """Silence after which a keepalive is sent."""
     max_keepalive_misses: int = MAX_KEEPALIVE_MISSES

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
-from typing import Any, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 import asyncssh
 from asyncssh.connection import SSHServerConnection
@@ -26,7 +26,7 @@ from sshwarma.ssh.transport.admission import (
     AdmissionLimits,
     AdmissionTicket,
 )
-from sshwarma.ssh.transport.channel import LeanChannel
+from sshwarma.ssh.transport.channel import ForwardedChannel, LeanChannel
 from sshwarma.ssh.transport.guard import ConnectionOwner, GuardedConnection
 from sshwarma.ssh.transport.interfaces import (
     Authenticator,
@@ -273,14 +273,24 @@ class ClientConnection(ConnectionOwner):
         Raises:
             asyncssh.ChannelOpenError: if too many channels are open.
         """
-        self._check_channels()
+        limits = self.server.limits
+        forwards = self._count_forwards()
+        is_full = self._conn.channels_open >= limits.max_channels + limits.max_forwards
+        if forwards >= limits.max_forwards or is_full:
+            self._refuse_channel(limits.max_forwards)
         return self._make_forward(host, port)
+
+    def _count_forwards(self) -> int:
+        return sum(isinstance(channel, ForwardedChannel) for channel in self._running)
 
     def _check_channels(self) -> None:
         most = self.server.limits.max_channels
-        if self._conn.channels_open >= most:
-            count_refusal("ssh_channels")
-            raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
+        if self._conn.channels_open - self._count_forwards() >= most:
+            self._refuse_channel(most)
+
+    def _refuse_channel(self, most: int) -> NoReturn:
+        count_refusal("ssh_channels")
+        raise asyncssh.ChannelOpenError(OPEN_RESOURCE_SHORTAGE, f"at most {most} channels")
 
     async def _make_session(self) -> ChannelSession:
         await self._settled.wait()

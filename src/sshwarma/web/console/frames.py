@@ -24,6 +24,8 @@ FOLDER: Final = Path(__file__).resolve().parent
 STATIC: Final = FOLDER / "static"
 STATIC_TYPES: Final = {".css": "text/css", ".js": "text/javascript"}
 
+_FOREVER: Final = "public, max-age=31536000, immutable"
+
 PART_TYPE: Final = "text/html;part"
 """What a script accepts that puts an answer into its page."""
 
@@ -61,16 +63,23 @@ def static_version() -> str:
     return digest.hexdigest()[:12]
 
 
-def send_static(name: str) -> Response:
+@lru_cache(maxsize=1)
+def _static_names() -> frozenset[str]:
+    found = (path for path in STATIC.rglob("*") if path.suffix in STATIC_TYPES)
+    return frozenset(path.relative_to(STATIC).as_posix() for path in found)
+
+
+def send_static(version: str, name: str) -> Response:
     """Send a file of the console, which never changes under its address.
 
     Raises:
         NotFound: if no file has that name.
     """
-    path = (STATIC / name).resolve()
-    if path.suffix not in STATIC_TYPES or STATIC not in path.parents or not path.is_file():
+    path = STATIC / name
+    if name not in _static_names():
         raise NotFound("There is nothing at this path.")
-    headers = {"Cache-Control": "public, max-age=31536000, immutable"}
+    is_this = version == static_version()  # a page from before an upgrade names another
+    headers = {"Cache-Control": _FOREVER if is_this else "no-cache"}
     return FileResponse(path, media_type=STATIC_TYPES[path.suffix], headers=headers)
 
 

@@ -1,4 +1,4 @@
-"""The panel of a room that shows it: what it is, who and what is in it, where one can go."""
+"""The panel that shows a room: who and what is in it, and where one can go."""
 
 from __future__ import annotations
 

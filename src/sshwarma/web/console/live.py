@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -27,6 +27,8 @@ from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
 from sshwarma.events.draft_changes import DraftChanges
 from sshwarma.web._uvicorn import ABORT
+from sshwarma.web.console.frames import room_path
+from sshwarma.web.console.messages import draw_message
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
@@ -43,6 +45,7 @@ from sshwarma.world.events import (
     WorldChanged,
 )
 from sshwarma.world.presence import AgentConnection
+from sshwarma.world.row import Row
 from sshwarma.world.world import World
 
 MAX_REASON_BYTES: Final = 123
@@ -129,6 +132,7 @@ class _Tab:
         self._room_id = caller.room_id
         self._seq = after
         self._drafts = DraftChanges()
+        self._tells: deque[Row] = deque(maxlen=MAX_CONSOLE_ROWS)  # the page has those before
         self._ended: list[str] = []  # turns whose text is in rows now
         self._has_moves = True
         self._stale: set[str] = set()
@@ -158,10 +162,9 @@ class _Tab:
                 raise error
 
     async def _read(self) -> None:
-        """Read until the browser closes the socket; what it sends is for later."""
-        with contextlib.suppress(WebSocketDisconnect):
-            while True:
-                await self._socket.receive_text()
+        """Read until the browser closes the socket; it has nothing to say."""
+        while (await self._socket.receive())["type"] != "websocket.disconnect":
+            pass
 
     def _on_event(self, event: object) -> None:
         match event:
@@ -170,12 +173,17 @@ class _Tab:
             case StreamEnded(turn_id=turn_id):
                 self._drafts.take(event)
                 self._ended.append(turn_id)
+            case RowAppended(row=row) if row.kind == "tell":
+                self._tells.append(row)
             case RowAppended(row=row) if row.room_id == self._room_id:
+                if row.kind == "notice":  # which is how a call asks, and how it is answered
+                    self._stale.add("questions")
                 if row.turn_id:
                     self._drafts.forget(row.turn_id)
                     self._ended.append(row.turn_id)
             case AgentEvicted(reason=reason):
-                if event.ends_connection(self._room_id) or event.moves_connection(self._room_id):
+                # Of an eviction from everywhere, the open request of the tab knows.
+                if event.room_id == self._room_id:
                     self.reason = reason
             case _:
                 return
@@ -196,6 +204,8 @@ class _Tab:
                 try:
                     async with asyncio.timeout(CONSOLE_SEND_SECONDS):
                         await self._socket.send_text(json.dumps(message, ensure_ascii=False))
+                except WebSocketDisconnect:  # it has gone meanwhile
+                    return
                 except TimeoutError:
                     self._socket.scope["extensions"][ABORT]()  # it reads nothing, also no close
                     return
@@ -214,8 +224,13 @@ class _Tab:
             if found[0].seq > self._seq + 1:
                 messages.append({"type": "gap", "from": self._seq + 1, "to": found[0].seq - 1})
             self._seq = found[-1].seq
-            drawn = await self._drawings.draw(self._caller.agent, found)
+            room = await self._world.room(self._room_id)
+            drawn = await self._drawings.draw(self._caller.agent, found, room_path(room.name))
             messages += [{"type": "row", "seq": seq, "html": html} for seq, html in drawn]
+        while self._tells:
+            row = self._tells.popleft()
+            html = draw_message(self._world, self._caller.agent, row)
+            messages.append({"type": "tell", "html": html, "at": row.created_at})
         ended, self._ended = self._ended, []
         messages += [{"type": "end", "turn": turn_id} for turn_id in dict.fromkeys(ended)]
         messages += self._take_drafts()
@@ -242,7 +257,7 @@ class _Tab:
 
 async def end_with(socket: WebSocket, error: WorldError, code: int) -> None:
     """Close an accepted socket with the reason, which a script sees then."""
-    with contextlib.suppress(RuntimeError):  # it is closed already
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
         await socket.close(code, _fit(error.message))
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from sshwarma.services import Services
 from sshwarma.verbs.line_rate import LineRateLimiter
+from sshwarma.web.console.call_pages import CallPages
 from sshwarma.web.console.completions import Completions
 from sshwarma.web.console.here_panel import HerePanel
 from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, LiveRooms, end_with
+from sshwarma.web.console.messages import Messages
+from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.console.row_html import RowDrawings
@@ -17,8 +23,10 @@ from sshwarma.web.console.session_pages import SessionPages
 from sshwarma.web.console.sign_in import check_origin
 from sshwarma.web.console.verb_pages import VerbPages
 from sshwarma.web.errors import Unauthorized
+from sshwarma.world.browser_sessions import read_idle_seconds_left
 from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.world.open_requests import OpenRequest
+from sshwarma.world.tokens import SIGNED_OUT_REASON
 from sshwarma.world.world import World
 
 
@@ -26,16 +34,21 @@ class Console:
     """The pages of the console, each group of them an object with `routes`."""
 
     def __init__(self, world: World, services: Services, line_rate: LineRateLimiter) -> None:
+        self._world = world
         self._requests = requests = ConsoleRequests(world, services, line_rate)
         drawings = RowDrawings(world)
         self._live = LiveRooms(world, drawings)
-        rooms = RoomPages(requests, drawings)
+        questions, messages = Questions(requests), Messages(requests)
+        rooms = RoomPages(requests, drawings, questions, messages)
         self._pages = (
-            SessionPages(requests),
+            SessionPages(requests, messages),
+            messages,
             rooms,
+            questions,
             Completions(requests),
             VerbPages(requests),
             HerePanel(requests, rooms),
+            CallPages(requests, rooms),
         )
 
     @property
@@ -48,6 +61,14 @@ class Console:
         """End what goes on after the last request."""
         await self._live.close()
 
+    async def _end_when_idle(self, opened: OpenRequest) -> None:
+        """End a tab of a browser that was left open, as its session has ended."""
+        session_id = opened.token.id if opened.token is not None else ""
+        read = partial(read_idle_seconds_left, session_id=session_id)
+        while (seconds := await self._world.store.read(read)) >= 0:  # noqa: ASYNC110 - for hours
+            await asyncio.sleep(seconds + 1)
+        opened.end_access(SIGNED_OUT_REASON)
+
     async def _hear(self, socket: WebSocket) -> None:
         """Serve the socket of a tab."""
         try:
@@ -59,9 +80,13 @@ class Console:
         opened: OpenRequest | None = None
         try:
             caller, opened = await self._requests.find_caller(socket)
-            with opened:
-                after = read_number(socket.query_params.get("after"))
-                await self._live.serve(socket, caller, after)
+            after = read_number(socket.query_params.get("after"))
+            watching = asyncio.ensure_future(self._end_when_idle(opened))
+            try:
+                with opened:
+                    await self._live.serve(socket, caller, after)
+            finally:
+                watching.cancel()
         except Unauthorized as error:
             await end_with(socket, error, SIGNED_OUT)
         except WorldError as error:

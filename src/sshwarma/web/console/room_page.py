@@ -15,6 +15,8 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.frames import render_block, room_path, wants_part
+from sshwarma.web.console.messages import Messages
+from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.errors import HTTP_STATUSES
@@ -33,8 +35,16 @@ PANELS = ("here", "tools", "files", "memory", "debug")
 class RoomPages:
     """The pages of rooms."""
 
-    def __init__(self, requests: ConsoleRequests, drawings: RowDrawings) -> None:
+    def __init__(
+        self,
+        requests: ConsoleRequests,
+        drawings: RowDrawings,
+        questions: Questions,
+        messages: Messages,
+    ) -> None:
         self._requests = requests
+        self._messages = messages
+        self._questions = questions
         self._world = requests.world
         self._drawings = drawings
 
@@ -85,7 +95,7 @@ class RoomPages:
             rows = await self._world.store.read(found)
         else:
             rows = await self._world.last_rows(room.id, MAX_CONSOLE_ROWS)
-        drawn = await self._drawings.draw(caller.agent, rows)
+        drawn = await self._drawings.draw(caller.agent, rows, room_path(room.name))
         present = {one.agent_id for one in self._world.presence.in_room(room.id)}
         here = ", ".join(sorted(map(self._world.agents.name_of, present)))
         return self._requests.frames.show(
@@ -93,6 +103,8 @@ class RoomPages:
             path=room_path(room.name), answer=answer, text=text, marked=marked, panel=panel,
             after=rows[-1].seq if rows else 0, here=here, is_newest=not before and not marked,
             older=rows[0].seq if rows and rows[0].seq > 1 else 0, panels=PANELS, html=html,
+            questions=await self._questions.render(caller),
+            messages=await self._messages.render(caller.agent),
         )  # fmt: skip
 
     async def _find_new_room(self, caller: Caller, text: str) -> str:

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.web.console.frames import send_static
+from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.requests import ConsoleRequests
 from sshwarma.web.request_body import read_body
 from sshwarma.world.errors import Invalid
@@ -21,8 +22,9 @@ MAX_SIGN_IN_BYTES = 1_000
 class SessionPages:
     """The pages of who comes and goes."""
 
-    def __init__(self, requests: ConsoleRequests) -> None:
+    def __init__(self, requests: ConsoleRequests, messages: Messages) -> None:
         self._requests = requests
+        self._messages = messages
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -46,8 +48,8 @@ class SessionPages:
             secret = json.loads(body)["link"]
         except (ValueError, TypeError, KeyError) as error:
             raise Invalid('The body must be {"link": "…"}.') from error
-        if not isinstance(secret, str):
-            raise Invalid("link: must be a text.")
+        if not isinstance(secret, str) or not secret.isascii():
+            raise Invalid("link: must be the secret of a link.")
         response = Response(status_code=204)
         await self._requests.sign_in.sign_in(request, secret, response)
         return response
@@ -62,8 +64,12 @@ class SessionPages:
         caller, _ = await self._requests.find_caller(request)
         listed = await invoke(caller, "rooms", {})
         return self._requests.frames.show(
-            "rooms.html", title="Rooms", who=caller.agent.name, rooms=listed.rooms
+            "rooms.html",
+            title="Rooms",
+            who=caller.agent.name,
+            rooms=listed.rooms,
+            messages=await self._messages.render(caller.agent),
         )
 
     async def _send_static(self, request: Request) -> Response:
-        return send_static(request.path_params["path"])
+        return send_static(request.path_params["version"], request.path_params["path"])

@@ -24,6 +24,9 @@ from sshwarma.world.tokens import Token, end_token
 from sshwarma.world.world import World
 
 USED_LINK: Final = "This link was used, or is older than two minutes."
+ITSELF_HEADER: Final = "Sshwarma-Itself"
+"""The header of requests that a page makes by itself, to show what has changed."""
+
 OTHER_ORIGIN: Final = "This request comes from a page of another site."
 
 
@@ -47,9 +50,9 @@ class BrowserSignIn:
             Unauthorized: if it is not signed in.
         """
         secret = _read_cookie(request, await self._cookie_name())
-        token, agent = await find_holder(
-            self._world, partial(browser_sessions.find_session, secret=secret)
-        )
+        is_asked = request.scope["type"] == "http" and ITSELF_HEADER not in request.headers
+        find = partial(browser_sessions.find_session, secret=secret)
+        token, agent = await find_holder(self._world, find, is_use=is_asked)
         if token is None or agent is None:
             raise Unauthorized("You are not signed in.")
         return agent, token

@@ -1,8 +1,10 @@
 // Forms and links whose answer is put into the page: a refused form keeps what was typed.
 import { setHTML } from "./html.js";
 
-export async function fetchPart(address, options = {}) {
-  const answer = await fetch(address, { ...options, headers: { Accept: "text/html;part", ...options.headers } });
+// What a page asks by itself is no use of the session: one that nobody uses ends.
+export async function fetchPart(address, { isItself = false, ...options } = {}) {
+  const headers = { Accept: "text/html;part", ...(isItself && { "Sshwarma-Itself": "1" }) };
+  const answer = await fetch(address, { ...options, headers });
   if (answer.status === 401) location.reload();
   return answer;
 }

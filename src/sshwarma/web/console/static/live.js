@@ -1,4 +1,5 @@
 // The log of a room: rows and answers as they come, and again after a cut.
+import { fetchPart } from "./act.js";
 import { setHTML } from "./html.js";
 
 const log = document.getElementById("log");
@@ -78,6 +79,13 @@ const receive = {
     drafts.delete(turn);
     state.textContent = "";
   },
+  tell({ html, at }) {
+    const element = Object.assign(document.createElement("div"), { className: "row" });
+    setHTML(element, html);
+    add(element, true);
+    shownUntil = at;
+    markRead();
+  },
   stale({ what }) {
     document.dispatchEvent(new CustomEvent("stale", { detail: what }));
   },
@@ -85,6 +93,16 @@ const receive = {
     here.textContent = names.join(", ");
   },
 };
+
+// A private message is read once it stands on a page that somebody sees.
+let shownUntil = 0;
+async function markRead() {
+  if (!shownUntil || document.visibilityState !== "visible") return;
+  const before = shownUntil;
+  shownUntil = 0;
+  await fetchPart("/messages/read", { method: "POST", body: new URLSearchParams({ before }), isItself: true }).catch(() => {});
+}
+document.addEventListener("visibilitychange", markRead);
 
 function open() {
   const address = new URL("/live", location.href);

@@ -26,7 +26,7 @@ export async function load(path, { push = true, isAgain = false } = {}) {
   const mine = (asked = new AbortController());
   if (!isAgain) panel.setAttribute("aria-busy", "true");
   try {
-    const answer = await fetchPart(path, { signal: mine.signal });
+    const answer = await fetchPart(path, { signal: mine.signal, isItself: isAgain });
     const html = await answer.text();
     if (mine.signal.aborted) return;
     const top = panel.scrollTop;
@@ -90,7 +90,26 @@ export function refresh() {
   }, SETTLE_MILLISECONDS);
 }
 
+const questions = document.getElementById("questions");
+let asksAgain;
+
+// What somebody types as a reason stays: a card that is there already is left as it is.
+async function askQuestions() {
+  const answer = await fetchPart(`${room}/questions`, { isItself: true });
+  if (!answer.ok) return;
+  const found = document.createElement("div");
+  setHTML(found, await answer.text());
+  const key = (card) => card.getAttribute("aria-labelledby");
+  const wanted = new Map([...found.children].map((card) => [key(card), card]));
+  for (const card of [...questions.children]) if (!wanted.delete(key(card))) card.remove();
+  questions.append(...wanted.values());
+}
+
 document.addEventListener("stale", ({ detail }) => {
+  if (detail === "questions") {
+    clearTimeout(asksAgain);
+    asksAgain = setTimeout(() => askQuestions().catch(() => {}), SETTLE_MILLISECONDS / 3);
+  }
   const wanted = panel.querySelector("[data-stale]")?.dataset.stale.split(" ") ?? [];
   if (wanted.includes(detail)) refresh();
 });

@@ -1,0 +1,193 @@
+"""Tool calls in a browser: cards in the log, their pages, and what those may do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from console.test_for_everybody import DESK, PHONE, find_violations
+from support.console_tabs import Tabs
+from support.driver import Person, Server
+from support.driver.fixtures import serving
+from support.sandboxes import needs_bubblewrap
+from support.toolset_kit import pack
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "toolsets"
+
+SPY = """<!doctype html><title>spy</title><body><script>
+const found = [];
+const attempt = (name, work) => { try { work(); found.push(name); } catch {} };
+attempt("parent", () => parent.document.title);
+attempt("cookie", () => { if (!document.cookie) throw 0; });
+attempt("storage", () => localStorage.setItem("a", "b"));
+attempt("data", () => { if (window.__TOOL_DATA__ !== "<" + "/script><b>x") throw 0; });
+fetch("/").then(() => found.push("fetch"), () => {}).finally(() => {
+  document.body.append(found.join(" ") || "nothing");
+  parent.postMessage({ height: 333 }, "*");
+  parent.postMessage({ height: 1e9 }, "http://evil.example");
+});
+</script>"""
+
+MANIFEST = """manifest_version: "1"
+id: shown
+name: Shown
+version: "1"
+tools:
+  - id: spy
+    entrypoint: tools.shown:say
+    renderer: {type: html, artifact: artifacts/spy.html}
+  - id: own
+    entrypoint: tools.shown:say
+    renderer: {type: frame, url: "$return"}
+"""
+
+SAY = """def say(text: str) -> str:
+    return text
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with serving() as server:
+        for name in ("charts", "app-builder"):
+            folder = tmp_path_factory.mktemp("zip")
+            packed = shutil.make_archive(str(folder / name), "zip", EXAMPLES / name)
+            assert server.owner.run("toolset import", Path(packed).read_bytes(), "-T").status == 0
+        files = {"toolset.yaml": MANIFEST, "tools/shown.py": SAY, "artifacts/spy.html": SPY}
+        assert server.owner.run("toolset import", pack(files), "-T").status == 0
+        yield server
+
+
+@pytest.fixture
+def ann(house: Server, name: Callable[[str], str]) -> Iterator[Person]:
+    one = house.person(name("ann"))
+    one.does(f"create {name('bench')}", "equip room charts:*,app-builder:*,shown:*")
+    yield one
+    one.hang_up()
+
+
+@pytest.fixture
+def bench(ann: Person) -> str:
+    return str(ann.json("files")["room"])
+
+
+def run(person: Person, tool: str, **arguments: Any) -> None:
+    """Call a tool over ssh."""
+    done = person.run(f"run {tool} {json.dumps(arguments)}")
+    assert done.status == 0, done
+
+
+def open_card(page: Page, text: str) -> None:
+    """Open the card of a call in the log."""
+    card = page.locator("#log details.call", has_text=text).last
+    card.locator("summary").click()
+    card.locator(".call-details").wait_for()
+
+
+@needs_bubblewrap
+def test_card_shows_code_and_leads_to_its_file(ann: Person, bench: str, tabs: Tabs) -> None:
+    page = tabs(ann, f"/room/{bench}", viewport=DESK)
+    page.locator("#here", has_text=ann.name).wait_for()
+    run(ann, "app-builder:write_file", path="a.py", content="print('<b>hi</b>')\n")
+    open_card(page, "app-builder:write_file")
+    card = page.locator("#log details.call .call-details")
+    assert card.locator(".s-code-string").inner_text() == "'<b>hi</b>'"
+    assert card.locator("dd", has_text="print").count() == 1
+    assert card.get_by_role("link", name="Open in workspace").get_attribute("href") == (
+        f"/room/{bench}/files/a.py"
+    )
+    card.get_by_role("link", name="Details").click()
+    panel = page.locator("#panel")
+    panel.locator("dt", has_text="Ended").wait_for()
+    panel.locator("summary", has_text="Raw").click()
+    assert json.loads(panel.locator("#raw-arguments").inner_text())["path"] == "a.py"
+    for size in (DESK, PHONE):
+        page.set_viewport_size(size)
+        assert find_violations(page) == []
+
+
+@needs_bubblewrap
+def test_page_of_a_tool_reaches_nothing_but_its_data(ann: Person, bench: str, tabs: Tabs) -> None:
+    page = tabs(ann, f"/room/{bench}", viewport=DESK)
+    page.locator("#here", has_text=ann.name).wait_for()
+    run(ann, "shown:spy", text="</script><b>x")
+    open_card(page, "shown:spy")
+    frame = page.frame_locator("#log .frame iframe")
+    frame.locator("body", has_text="data").wait_for()
+    assert frame.locator("body").inner_text().strip() == "data"
+    expect(page.locator("#log .frame iframe")).to_have_attribute("height", "333")
+    path = page.locator("#log .frame iframe").get_attribute("src")
+    answer = page.request.get(f"{page.url.partition('/room')[0]}{path}")
+    assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts;")
+    stranger = page.context.browser.new_context()  # type: ignore[union-attr]
+    assert stranger.request.get(answer.url).status == 401
+    stranger.close()
+
+
+@needs_bubblewrap
+def test_pages_of_the_consoles_own_name_are_not_framed(ann: Person, bench: str, tabs: Tabs) -> None:
+    page = tabs(ann, f"/room/{bench}", viewport=DESK)
+    page.locator("#here", has_text=ann.name).wait_for()
+    run(ann, "shown:own", text="http://127.0.0.1:1/")
+    open_card(page, "shown:own")
+    assert page.locator("#log", has_text="is also the name of this console").is_visible()
+    assert page.locator("#log .frame").count() == 0
+    run(ann, "shown:own", text="http://localhost:1/")
+    page.locator("#log details.call").nth(1).locator("summary").click()
+    page.get_by_role("button", name="Load http://localhost:1/").wait_for()
+    run(ann, "shown:own", text="http://evil.example/")
+    page.locator("#log details.call").nth(2).locator("summary").click()
+    page.locator("#log", has_text="Pages of evil.example are not embedded").wait_for()
+
+
+@needs_bubblewrap
+def test_calls_of_a_removed_toolset_still_show(
+    house: Server, ann: Person, bench: str, tabs: Tabs
+) -> None:
+    once = MANIFEST.replace("id: shown", "id: once")
+    files = {"toolset.yaml": once, "tools/shown.py": SAY, "artifacts/spy.html": SPY}
+    assert house.owner.run("toolset import", pack(files), "-T").status == 0
+    ann.does("equip room once:*")
+    run(ann, "once:spy", text="still to be read")
+    house.owner.does("toolset uninstall once --yes")
+    page = tabs(ann, f"/room/{bench}", viewport=DESK)
+    open_card(page, "once:spy")
+    assert page.locator("#log .call-details", has_text="still to be read").is_visible()
+    assert page.locator("#log .call-details", has_text="not installed any more").is_visible()
+
+
+@needs_bubblewrap
+def test_approval_is_answered_in_either_place(
+    house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
+) -> None:
+    bob = house.person(name("bob"))
+    bob.does(f"join {bench}")
+    page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
+    page.locator("#here", has_text=bob.name).wait_for()
+    command = json.dumps({"command": "echo '<b>done</b>'"})
+    asked = f"/run app-builder:run_command {command}"
+    other.fill("#text", asked)
+    other.press("#text", "Enter")
+    card = page.locator("#questions .question")
+    card.wait_for()
+    assert "<b>done</b>" in card.locator("pre").inner_text()
+    assert other.locator("#questions", has_text="Owners and builders").is_visible()
+    assert other.get_by_role("button", name="Allow once").count() == 0
+    assert find_violations(page) == []
+    card.get_by_role("button", name="Allow once").click()
+    card.wait_for(state="detached")
+    other.locator("#questions .question").wait_for(state="detached")
+    other.locator("#answer", has_text="<b>done</b>").wait_for()
+    other.fill("#text", asked)
+    other.press("#text", "Enter")
+    card.wait_for()
+    ann.does(f"deny not now --room {bench}")
+    card.wait_for(state="detached")
+    other.locator("#answer", has_text="not now").wait_for()
+    bob.hang_up()
