@@ -108,7 +108,7 @@ def test_card_shows_code_and_leads_to_its_file(ann: Person, bench: str, tabs: Ta
     panel.locator("summary", has_text="Raw").click()
     assert json.loads(panel.locator("#raw-arguments").inner_text())["path"] == "a.py"
     for size in (DESK, PHONE):
-        page.set_viewport_size(size)
+        page.set_viewport_size({"width": size["width"], "height": size["height"]})
         assert find_violations(page) == []
 
 

@@ -300,6 +300,9 @@ MAX_CONSOLE_TABS_PER_AGENT: Final = 20
 MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
 """Bytes of a message that a tab sends: it has little to say, as lines come by forms."""
 
+MAX_CONSOLE_KEYS: Final = 500
+"""Keys of a memory that the console shows at once: others are behind a link."""
+
 MAX_FORM_FIELDS: Final = 100
 """Fields of a form of the console: more than any verb has."""
 

@@ -143,6 +143,7 @@ async def _find_bag_of_name(caller: Caller, name: str) -> tuple[str, str, str]:
     examples=("/edit prompt:code-style",),
     tool=False,
     ssh_only=True,
+    in_console=True,
     scope=TokenScope.BUILD,
 )
 async def edit(caller: Caller, name: TextName) -> EditDraft:

@@ -34,12 +34,13 @@ class EditDraft:
     is_new: bool = False
 
 
-def hide_tabs(text: str) -> tuple[str, str]:
+def hide_tabs(caller: Caller, text: str) -> tuple[str, str]:
     """Return a text with TAB_SIGN for tabs, and the flag of a line that says so.
 
-    The text as it is, and "", if it has no tabs, or has the sign itself.
+    The text as it is, and "", if it has no tabs, or has the sign itself; and in a browser, whose
+    editor has tabs.
     """
-    if "\t" not in text or TAB_SIGN in text:
+    if "\t" not in text or TAB_SIGN in text or caller.door == "web":
         return text, ""
     return text.replace("\t", TAB_SIGN), " --tabs"
 
@@ -62,7 +63,7 @@ def make_edit_draft(
         Invalid: if the line would be too long to submit, or the editor would lose characters.
     """
     command = line.removeprefix("/")
-    if lost := _LOST_CHARACTERS.search(text):
+    if lost := _LOST_CHARACTERS.search(text.replace("\t", "") if caller.door == "web" else text):
         what = _LOST_NAMES.get(lost[0], "control characters")
         if lost[0] == "\r" and "\n" in text.replace("\r\n", ""):
             what = "line ends of two kinds"

@@ -82,6 +82,7 @@ async def replace_in_file(
     also_needs=(FILES_RIGHT,),
     tool=False,
     ssh_only=True,
+    in_console=True,
     examples=("/file edit plan.md",),
 )
 async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
@@ -97,7 +98,7 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     version, tree = await read_files(caller, None)
     draft = await _read_draft(caller, tree, name)
     flags = f" --base {shorten_id(version)}" if version is not None else ""
-    draft, signs = hide_tabs(draft)
+    draft, signs = hide_tabs(caller, draft)
     return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags}", signs=signs)
 
 

@@ -45,6 +45,7 @@ BaseVersion: TypeAlias = Annotated[int, Arg("number"), Field(ge=0, le=MAX_EXACT_
     also_needs=(MEMORY_RIGHT, NEW_PROJECT_RIGHT),
     tool=False,
     ssh_only=True,
+    in_console=True,
     takes_exact_text=True,
     examples=("/mem project edit plan", "/mem project edit plan --base 3 = Ship on Monday."),
 )
@@ -85,6 +86,7 @@ async def edit_project_value(
     also_needs=(MEMORY_RIGHT,),
     tool=False,
     ssh_only=True,
+    in_console=True,
     takes_exact_text=True,
     examples=("/mem session edit draft", "/mem session edit draft --base 3 = Dear all,"),
 )
@@ -126,7 +128,7 @@ async def _open(caller: Caller, place: Memory, key: str, start: str) -> EditDraf
     text, signs = (value.content or "") if value is not None else "", ""
     if "\r\n" in text and text.count("\r\n") == text.count("\n") == text.count("\r"):
         text, signs = text.replace("\r\n", "\n"), " --crlf"
-    text, tabs = hide_tabs(text)
+    text, tabs = hide_tabs(caller, text)
     line = f"{start} --base {version}"
     return make_edit_draft(caller, key, text, line, signs=signs + tabs, is_new=value is None)
 

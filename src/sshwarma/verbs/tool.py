@@ -186,6 +186,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
 @tool.verb(
     "edit",
     ssh_only=True,
+    in_console=True,
     needs=Right.ENTER,
     also_needs=TOOL_RIGHTS,
     scope=TokenScope.BUILD,

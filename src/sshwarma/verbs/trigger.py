@@ -160,6 +160,7 @@ async def _make_result(
 @trigger.verb(
     "edit",
     ssh_only=True,
+    in_console=True,
     needs=Right.BUILD,
     tool=False,
     examples=("/trigger edit alarm",),

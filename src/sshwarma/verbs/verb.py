@@ -110,12 +110,10 @@ class Verb:
         also_needs: the rights that it needs for some arguments, or for what is not the caller's.
         spellings: other calls that people may type as a flag of this verb, by that flag.
         excludes: for an argument, those that a call must not give besides it.
-        needs_one_of: the optional arguments of which a program must give at least one; a person
-            who gives none gets an editor.
+        needs_one_of: the optional arguments of which a program must give one; a person needs none.
         covered_by: name of the tool that does the same for models, or nothing.
         private_with: arguments whose calls as a tool are private: logs show nothing of them.
-        rarely_used: parameters that lists of tools for models leave out, to be short; a call that
-            has one is accepted.
+        rarely_used: parameters that lists of tools for models leave out, and calls may have.
         tool: its name for models and scripts; None if only people and HTTP clients use it.
         mcp_tool: its name for MCP clients.
         default: whether new rooms have it equipped as a tool.
@@ -123,8 +121,9 @@ class Verb:
         scope: the scope that a token needs.
         change_scope: the scope that it needs to change something; wider than `scope` if the verb
             only shows without an argument.
-        aside: whether a terminal runs it at once, while another line is running.
+        aside: whether a terminal runs it while another line is running.
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
+        in_console: whether it also works in the console.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
         adds_piped_text: whether piped text follows a text that is given.
         takes_exact_text: whether piped text keeps its last line end, and no text goes before it.
@@ -157,6 +156,7 @@ class Verb:
     change_scope: TokenScope
     aside: bool
     ssh_only: bool
+    in_console: bool
     takes_bytes: bool = False
     adds_piped_text: bool = True
     takes_exact_text: bool = False

@@ -42,6 +42,7 @@ class VerbOptions(TypedDict, total=False):
         times_out_itself: whether it bounds its own time, instead of CALL_TIMEOUT_SECONDS.
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
             is not a tool.
+        in_console: whether it works in the console, too, where people edit texts.
     """
 
     examples: Required[tuple[str, ...]]
@@ -63,6 +64,7 @@ class VerbOptions(TypedDict, total=False):
     change_scope: TokenScope
     aside: bool
     ssh_only: bool
+    in_console: bool
     takes_bytes: bool
     adds_piped_text: bool
     takes_exact_text: bool

@@ -163,7 +163,14 @@ async def make_link(caller: Caller) -> ConsoleLink:
     return ConsoleLink(f"{url}/in#{secret}", SIGN_IN_LINK_SECONDS, forward)
 
 
-@web.verb("list", tool=False, ssh_only=True, examples=("/web list",), scope=TokenScope.BUILD)
+@web.verb(
+    "list",
+    tool=False,
+    ssh_only=True,
+    in_console=True,
+    examples=("/web list",),
+    scope=TokenScope.BUILD,
+)
 async def list_browsers(caller: Caller) -> BrowserList:
     """List the browsers that are signed in as you."""
     return BrowserList(
@@ -181,7 +188,14 @@ async def list_browsers(caller: Caller) -> BrowserList:
     )
 
 
-@web.verb("end", tool=False, ssh_only=True, examples=("/web end 0199",), scope=TokenScope.BUILD)
+@web.verb(
+    "end",
+    tool=False,
+    ssh_only=True,
+    in_console=True,
+    examples=("/web end 0199",),
+    scope=TokenScope.BUILD,
+)
 async def end_browser(caller: Caller, browser: BrowserId) -> Confirmation:
     """Sign a browser of yours out at once.
 

@@ -49,7 +49,10 @@ HEADERS: Final = {
 """The headers of every page."""
 
 
-PAGES: Final = (("/verbs", "Verbs"),)
+PAGES: Final = (
+    ("/system", "System"),
+    ("/verbs", "Verbs"),
+)
 """Paths and names of the pages that every page leads to."""
 
 

@@ -26,6 +26,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
 from sshwarma.events.draft_changes import DraftChanges
+from sshwarma.verbs.mem import find_memory, read_memory
 from sshwarma.web._uvicorn import ABORT
 from sshwarma.web.console.frames import room_path
 from sshwarma.web.console.messages import draw_message
@@ -136,6 +137,7 @@ class _Tab:
         self._ended: list[str] = []  # turns whose text is in rows now
         self._has_moves = True
         self._stale: set[str] = set()
+        self._projects: set[str] = set()  # containers of memories that have changed
         self.reason = ""
         self._changed = asyncio.Event()
 
@@ -191,6 +193,10 @@ class _Tab:
 
     def _on_change(self, event: Any) -> None:
         """Note what panels of this room show no longer; of a project's memory, any may."""
+        if isinstance(event, MemoryChanged) and event.room_id is None:
+            self._projects.add(event.scope_id)
+            self._changed.set()
+            return
         if event.room_id not in (self._room_id, None) and not isinstance(event, WorldChanged):
             return  # things elsewhere may be equipped here
         self._has_moves = self._has_moves or isinstance(event, PresenceChanged)
@@ -239,6 +245,11 @@ class _Tab:
             here = self._world.presence.in_room(self._room_id)
             names = sorted({self._world.agents.name_of(one.agent_id) for one in here})
             messages.append({"type": "here", "names": names})
+        if self._projects:
+            changed, self._projects = self._projects, set()
+            place = await find_memory(self._caller)  # others are not this tab's concern
+            if await read_memory(self._caller, place, lambda _, scope_id: scope_id) in changed:
+                self._stale.add("memory")
         stale, self._stale = self._stale, set()
         messages += [{"type": "stale", "what": what} for what in sorted(stale)]
         return messages

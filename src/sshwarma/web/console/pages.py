@@ -14,6 +14,7 @@ from sshwarma.web.console.call_pages import CallPages
 from sshwarma.web.console.completions import Completions
 from sshwarma.web.console.here_panel import HerePanel
 from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, LiveRooms, end_with
+from sshwarma.web.console.memory_panel import MemoryPanel
 from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number
@@ -21,6 +22,7 @@ from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.console.session_pages import SessionPages
 from sshwarma.web.console.sign_in import check_origin
+from sshwarma.web.console.system_page import SystemPage
 from sshwarma.web.console.verb_pages import VerbPages
 from sshwarma.web.errors import Unauthorized
 from sshwarma.world.browser_sessions import read_idle_seconds_left
@@ -49,6 +51,8 @@ class Console:
             VerbPages(requests),
             HerePanel(requests, rooms),
             CallPages(requests, rooms),
+            MemoryPanel(requests, rooms),
+            SystemPage(requests),
         )
 
     @property

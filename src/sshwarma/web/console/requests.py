@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from markupsafe import Markup
@@ -27,7 +28,7 @@ from sshwarma.web.errors import HTTP_STATUSES, Unauthorized
 from sshwarma.web.request_body import client_address
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import WorldError
+from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.world import World
 
@@ -106,6 +107,22 @@ class ConsoleRequests:
             before = result.line.removesuffix(result.text)
             return self.frames.render("draft.html", draft=result, path=path, before=before)
         return await asyncio.to_thread(render_result, result)  # it may have megabytes
+
+
+@contextlib.contextmanager
+def working(opened: OpenRequest) -> Iterator[None]:
+    """Run the block as a request that ends with its session.
+
+    Raises:
+        Unauthorized: if the session has ended meanwhile.
+    """
+    try:
+        with opened:
+            yield
+    except Forbidden as error:
+        if opened.lost_access:
+            raise Unauthorized(opened.reason) from error
+        raise
 
 
 def read_number(text: Any) -> int:

@@ -17,7 +17,7 @@ from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.frames import render_block, room_path, wants_part
 from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.questions import Questions
-from sshwarma.web.console.requests import ConsoleRequests, read_number
+from sshwarma.web.console.requests import ConsoleRequests, read_number, working
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.access import Right
@@ -117,12 +117,13 @@ class RoomPages:
     async def _take_line(self, request: Request) -> Response:
         """Run a typed line; show what it gives, below the prompt."""
         caller, opened = await self._requests.find_caller(request, is_read=False)
-        form = await read_form(request, 3 * caller.limits.line_bytes + 1_000)
-        text = (form.text("before") + form.text("text")).replace("\r\n", "\n").strip("\n")
+        form = await read_form(request, 3 * caller.limits.stdin_bytes)
+        before, text = form.text("before"), form.text("text").replace("\r\n", "\n")
+        text = before + text if before else text.strip("\n")  # a text that is edited is exact
         try:
             if not text.strip():
                 raise Invalid("There is no text.")
-            with opened:
+            with working(opened):
                 result = await run_line(caller, text)
         except WorldError as error:
             if wants_part(request):

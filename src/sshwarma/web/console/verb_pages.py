@@ -15,7 +15,7 @@ from sshwarma.verbs.registry import SECTIONS, Verb, every_verb, find_verb
 from sshwarma.web.console.form_body import FormBody, read_form
 from sshwarma.web.console.forms import JSON_FIELD, make_fields, read_arguments
 from sshwarma.web.console.frames import render_block, room_path, wants_part
-from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.web.console.requests import ConsoleRequests, working
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import NotFound, WorldError
@@ -82,7 +82,7 @@ class VerbPages:
             begin = self._requests.services.workspaces.blobs.begin_upload
         form = await read_form(request, 3 * caller.limits.stdin_bytes, begin)
         try:
-            with opened:
+            with working(opened):
                 caller = replace(await caller.refreshed(), upload=form.upload)
                 result = await invoke(caller, verb.name, read_arguments(verb, form))
         except WorldError as error:
@@ -111,7 +111,7 @@ def _find_verb(request: Request) -> Verb:
 
 async def _find_obstacle(caller: Caller, verb: Verb) -> str:
     """Return why the caller may not use a verb here, or ""."""
-    if verb.ssh_only:
+    if verb.ssh_only and not verb.in_console:
         return ONLY_SSH
     try:
         if verb.needs is not None:

@@ -74,6 +74,13 @@ document.addEventListener("click", (event) => {
   }
 });
 
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!("panel" in form.dataset)) return;
+  event.preventDefault();
+  load(`${new URL(form.action).pathname}?${new URLSearchParams(new FormData(form))}`);
+});
+
 addEventListener("popstate", () => {
   if (isPanelPath(location.pathname)) load(location.pathname + location.search, { push: false });
   else if (location.pathname === room) close(false);
@@ -113,4 +120,7 @@ document.addEventListener("stale", ({ detail }) => {
   const wanted = panel.querySelector("[data-stale]")?.dataset.stale.split(" ") ?? [];
   if (wanted.includes(detail)) refresh();
 });
-document.addEventListener("acted", ({ target }) => panel.contains(target) && refresh());
+document.addEventListener("acted", ({ target }) => {
+  if (panel.contains(target)) refresh();
+  else if (target.classList.contains("draft-form")) target.remove(); // it is stored
+});

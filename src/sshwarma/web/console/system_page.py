@@ -1,0 +1,40 @@
+"""The page about the server: machine, skills, tools, models, one's browsers."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from sshwarma.services import services_of
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.web.console.requests import ConsoleRequests
+
+
+class SystemPage:
+    """The page `/system`."""
+
+    def __init__(self, requests: ConsoleRequests) -> None:
+        self._requests = requests
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The routes, for Starlette."""
+        return [Route("/system", self._requests.page(self._show))]
+
+    async def _show(self, request: Request) -> Response:
+        caller, _ = await self._requests.find_caller(request)
+        projects, draw = services_of(caller).projects, self._requests.draw
+        return self._requests.frames.show(
+            "system.html", title="System", who=caller.agent.name,
+            environment=await invoke(caller, "env", {}),
+            directory=await projects.find_directory(caller.room_id),
+            room=(await caller.room()).name,
+            skills=(await invoke(caller, "skill list", {})).skills,
+            tools=await invoke(caller, "tools info", {}),
+            models=await draw(caller, await invoke(caller, "models", {})),
+            servers=await draw(caller, await invoke(caller, "mcp list", {})),
+            browsers=await draw(caller, await invoke(caller, "web list", {})),
+            browser_ids=[one.id for one in (await invoke(caller, "web list", {})).browsers],
+            version=await draw(caller, await invoke(caller, "version", {})),
+        )  # fmt: skip
