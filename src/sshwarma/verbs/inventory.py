@@ -221,15 +221,39 @@ def _make_equipped_item(item: LoadoutItem) -> EquippedItem:
         priority=item.priority,
         usable=not item.obstacle,
         status=item.obstacle or "available",
-        origin=_find_origin(item),
+        origin=find_origin(item),
         renderer=item.renderer,
         confirms=bool(item.thing.metadata.get(CONFIRM_KEY)),
     )
 
 
-def _find_origin(item: LoadoutItem) -> str:
+def find_origin(item: LoadoutItem) -> str:
+    """Return where a tool comes from, in words; "" if it was made here."""
     if item.thing.kind != "tool":
         return ""
     if is_builtin_namespace(item.namespace):
         return "built in"
     return _PROVIDERS.get(str(item.thing.metadata.get(PROVIDER_KEY, "")), "")
+
+
+async def find_places(caller: Caller) -> dict[str, tuple[str, ...]]:
+    """Return where each tool is equipped, by its id.
+
+    `room`, `me` and `everywhere`; `new rooms` only for those who may administer.
+    """
+    contexts = {
+        "room": (caller.room_id, None),
+        "me": (None, caller.agent.id),
+        "me here": (None, equipment.agent_in_room_id(caller.agent.id, caller.room_id)),
+    }
+    if await caller.may_administer():
+        contexts["new rooms"] = (None, DEFAULTS_ID)
+    places: dict[str, dict[str, None]] = {}
+    for place, (room_id, agent_id) in contexts.items():
+        for item in (await caller.world.loadout(room_id, agent_id)).tools:
+            is_always = item.source == "always"
+            if is_always and place != "room":
+                continue  # a room may switch it off
+            shown = "everywhere" if is_always else place.removesuffix(" here")
+            places.setdefault(item.thing.id, {})[shown] = None
+    return {tool_id: tuple(found) for tool_id, found in places.items()}

@@ -15,7 +15,7 @@ from sshwarma.tools.names import check_tool_name
 from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, ToolName
 from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
-from sshwarma.verbs.inventory import list_equippable_tools
+from sshwarma.verbs.inventory import find_origin, find_places, list_equippable_tools
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import (
     MAKER_RIGHT,
@@ -96,6 +96,7 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
             i for i in items if matches(i.thing.label) or pattern in (i.thing.name, i.namespace)
         ]
     listing = sorted(items, key=lambda item: item.thing.label)
+    places = await find_places(caller)
     return ToolList(
         pattern or "this room",
         tuple(
@@ -108,6 +109,9 @@ async def list_tools(caller: Caller, pattern: ToolName | None = None) -> ToolLis
                 title=_find_title(item),
                 renderer=item.renderer,
                 confirms=bool(item.thing.metadata.get(overrides.CONFIRM_KEY)),
+                namespace=item.namespace,
+                origin=find_origin(item),
+                equipped_in=places.get(item.thing.id, ()),
             )
             for item in listing[:MAX_SHOWN_AVAILABLE_TOOLS]
         ),

@@ -15,7 +15,13 @@ from sshwarma.world.tool_names import model_tool_name
 
 @dataclass(frozen=True, slots=True)
 class ListedTool:
-    """A tool as `/tool list` shows it."""
+    """A tool as `/tool list` shows it.
+
+    Attributes:
+        namespace: the namespace, MCP server, room or agent that has it.
+        origin: `built in`, `toolset` or `MCP server`; "" if it was made here.
+        equipped_in: where it is equipped: `room`, `me`, `everywhere`; `new rooms` for admins.
+    """
 
     name: str
     description: str
@@ -25,6 +31,9 @@ class ListedTool:
     title: str  # its name for people, if it has another than its id
     renderer: str = ""  # how pages show its results
     confirms: bool = False  # whether each call waits for a person
+    namespace: str = ""
+    origin: str = ""
+    equipped_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

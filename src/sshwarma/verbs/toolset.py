@@ -117,6 +117,7 @@ async def show_toolset(caller: Caller, name: ToolsetName) -> ToolsetDetails:
                     bool(shown.metadata.get(overrides.CONFIRM_KEY)),
                     str(tool.metadata.get("entrypoint", "")),
                     decided.renderer,
+                    decided.renderer_config if decided.renderer else None,
                 )
             )
         files = tuple(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sshwarma.common.shorten import count_rest
 from sshwarma.terminal.text import Block, Line, block, line
@@ -67,7 +67,10 @@ def draw_toolset_list(result: ToolsetList) -> Block:
 
 @dataclass(frozen=True, slots=True)
 class ToolsetTool:
-    """A tool of a toolset; `confirms` is whether each call needs an approval."""
+    """A tool of a toolset; `confirms` is whether each call needs an approval.
+
+    `renderer_config` is the configuration of its renderer; None without one.
+    """
 
     id: str
     name: str
@@ -76,6 +79,7 @@ class ToolsetTool:
     confirms: bool
     entrypoint: str
     renderer: str | None
+    renderer_config: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
