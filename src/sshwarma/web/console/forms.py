@@ -34,6 +34,7 @@ class FormField:
         value: what stands in it at first.
         completes: whether the server lists values for what is typed.
         low, high: the bounds of a number; "" for none.
+        rows: of a text.
     """
 
     name: str
@@ -46,6 +47,7 @@ class FormField:
     completes: bool = False
     low: str = ""
     high: str = ""
+    rows: int = 6
 
 
 def make_fields(verb: Verb, given: Mapping[str, str]) -> list[FormField]:
@@ -97,7 +99,7 @@ def read_arguments(verb: Verb, form: FormBody) -> dict[str, Any]:
         Invalid: if its JSON is no object of arguments.
     """
     if written := form.text(JSON_FIELD).strip():
-        return _read_json(written)
+        return read_json_object(written)
     properties = verb.input_schema["properties"]
     arguments: dict[str, Any] = {}
     for parameter in verb.parameters:
@@ -126,13 +128,27 @@ def _read_value(text: str) -> Any:
         return text
 
 
-def _read_json(text: str) -> dict[str, Any]:
-    try:
-        found = load_json(text)
-    except JsonTooLarge as error:
-        raise TooLarge(f"The JSON {error}.") from error
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"This is not JSON: {describe_json_error(error)}.") from error
+def read_json_object(text: str) -> dict[str, Any]:
+    """Return the arguments that a text has as one JSON object.
+
+    Raises:
+        Invalid, TooLarge: if it is not one, or is too large.
+    """
+    found = read_json(text)
     if not isinstance(found, dict):
         raise Invalid("The JSON must be an object of arguments by name.")
     return found
+
+
+def read_json(text: str, what: str = "This") -> Any:
+    """Return the value of a JSON text; `what` begins the sentence that refuses it.
+
+    Raises:
+        Invalid, TooLarge: if it is not JSON, or is too large.
+    """
+    try:
+        return load_json(text)
+    except JsonTooLarge as error:
+        raise TooLarge(f"The JSON {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{what} is not JSON: {describe_json_error(error)}.") from error

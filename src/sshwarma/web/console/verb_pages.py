@@ -43,7 +43,7 @@ class VerbPages:
         caller, _ = await self._requests.find_caller(request)
         ordered = sorted(every_verb(), key=lambda verb: SECTIONS.index(verb.section))
         sections = [
-            (section, [(verb, await _find_obstacle(caller, verb)) for verb in verbs])
+            (section, [(verb, await find_obstacle(caller, verb)) for verb in verbs])
             for section, verbs in groupby(ordered, key=lambda verb: verb.section)
         ]
         return self._requests.frames.show(
@@ -68,7 +68,7 @@ class VerbPages:
         return self._requests.frames.show(
             "verb.html", status, title=verb.name, who=caller.agent.name, verb=verb, room=room,
             fields=make_fields(verb, given), result=result, json_field=JSON_FIELD,
-            written=given.get(JSON_FIELD, ""), obstacle=await _find_obstacle(caller, verb),
+            written=given.get(JSON_FIELD, ""), obstacle=await find_obstacle(caller, verb),
             about=await self._requests.draw(caller, help_of_verb), room_path=room_path(room.name),
         )  # fmt: skip
 
@@ -90,7 +90,7 @@ class VerbPages:
                 raise
             refusal = render_block(draw_refusal(error))
             status = HTTP_STATUSES.get(error.code, 422)
-            return await self._show_form(caller, verb, _typed(form), refusal, status)
+            return await self._show_form(caller, verb, typed_values(form), refusal, status)
         finally:
             form.close()
         drawn = await self._requests.draw(caller, result)
@@ -109,7 +109,7 @@ def _find_verb(request: Request) -> Verb:
     return verb
 
 
-async def _find_obstacle(caller: Caller, verb: Verb) -> str:
+async def find_obstacle(caller: Caller, verb: Verb) -> str:
     """Return why the caller may not use a verb here, or ""."""
     if verb.ssh_only and not verb.in_console:
         return ONLY_SSH
@@ -122,7 +122,8 @@ async def _find_obstacle(caller: Caller, verb: Verb) -> str:
     return ""
 
 
-def _typed(form: FormBody) -> dict[str, str]:
+def typed_values(form: FormBody) -> dict[str, str]:
+    """Return what was typed into a form, by field."""
     return {name: "\n".join(values) for name, values in form.fields.items()}
 
 
