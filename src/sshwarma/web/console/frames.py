@@ -51,6 +51,9 @@ HEADERS: Final = {
 
 PAGES: Final = (
     ("/system", "System"),
+    ("/tools", "Tools"),
+    ("/toolsets", "Toolsets"),
+    ("/servers", "Servers"),
     ("/verbs", "Verbs"),
 )
 """Paths and names of the pages that every page leads to."""

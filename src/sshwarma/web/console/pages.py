@@ -20,9 +20,12 @@ from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.console.row_html import RowDrawings
+from sshwarma.web.console.server_pages import ServerPages
 from sshwarma.web.console.session_pages import SessionPages
 from sshwarma.web.console.sign_in import check_origin
 from sshwarma.web.console.system_page import SystemPage
+from sshwarma.web.console.tools_panel import ToolsPanel
+from sshwarma.web.console.toolset_pages import ToolsetPages
 from sshwarma.web.console.verb_pages import VerbPages
 from sshwarma.web.errors import Unauthorized
 from sshwarma.world.browser_sessions import read_idle_seconds_left
@@ -53,6 +56,9 @@ class Console:
             CallPages(requests, rooms),
             MemoryPanel(requests, rooms),
             SystemPage(requests),
+            ToolsPanel(requests, rooms),
+            ToolsetPages(requests),
+            ServerPages(requests),
         )
 
     @property

@@ -1,0 +1,92 @@
+// Pages of toolsets and servers: fetched again after each change, and while somebody looks at them.
+import { fetchPart } from "./act.js";
+import { setHTML } from "./html.js";
+
+const place = document.getElementById("managed");
+const answer = document.getElementById("managed-answer");
+const REFRESH_MILLISECONDS = 3000;
+let shown = "";
+let isAsking = false;
+
+async function refresh({ isForced = false } = {}) {
+  const isTyped = place.querySelector("[data-unsaved]") || place.contains(document.activeElement) && document.activeElement.matches("textarea, input, select");
+  if (isAsking || (!isForced && isTyped)) return;
+  isAsking = true;
+  try {
+    const found = await fetchPart(location.href, { isItself: !isForced });
+    if (found.status === 404) for (const button of place.querySelectorAll("button")) button.disabled = true; // it is gone
+    const html = await found.text();
+    if (!found.ok || (html === shown && !isForced)) return;
+    shown = html;
+    const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
+    const open = [...place.querySelectorAll("details[open][id]")].map((one) => one.id);
+    setHTML(place, html);
+    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    if (focused) document.getElementById(focused)?.focus();
+  } catch {
+    // The next one may come.
+  } finally {
+    isAsking = false;
+  }
+}
+
+place.addEventListener("acted", () => refresh({ isForced: true }));
+place.addEventListener("input", ({ target }) => (target.form.dataset.unsaved = ""));
+setInterval(() => document.visibilityState === "visible" && refresh(), REFRESH_MILLISECONDS);
+document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && refresh());
+
+// The import: only XMLHttpRequest says how far an upload is.
+function upload(form) {
+  const progress = document.getElementById("import-progress");
+  const state = document.getElementById("import-state");
+  const request = new XMLHttpRequest();
+  form.setAttribute("aria-busy", "true");
+  progress.hidden = false;
+  progress.value = 0;
+  const end = () => {
+    form.removeAttribute("aria-busy");
+    progress.hidden = true;
+    state.textContent = "";
+  };
+  request.upload.onprogress = ({ loaded, total }) => {
+    progress.value = total ? (100 * loaded) / total : 0;
+    state.textContent = loaded < total ? `${Math.floor(progress.value)} % is sent.` : "All is sent. The server reads it …";
+  };
+  request.onload = () => {
+    if (request.status === 401) location.reload();
+    end();
+    setHTML(answer, request.responseText);
+    if (request.status !== 200) return;
+    form.dispatchEvent(new CustomEvent("acted", { bubbles: true }));
+  };
+  request.onerror = () => {
+    end();
+    answer.textContent = "The upload broke off. Nothing was installed.";
+  };
+  request.open("POST", form.action);
+  request.setRequestHeader("Accept", "text/html;part");
+  request.send(new FormData(form));
+}
+
+place.addEventListener("submit", (event) => {
+  if (event.target.id !== "import") return;
+  event.preventDefault();
+  if (event.target.getAttribute("aria-busy") !== "true") upload(event.target);
+});
+
+const findDrop = ({ target }) => target.closest?.(".drop");
+place.addEventListener("dragover", (event) => {
+  if (!findDrop(event)) return;
+  event.preventDefault();
+  findDrop(event).classList.add("over");
+});
+place.addEventListener("dragleave", (event) => findDrop(event)?.classList.remove("over"));
+place.addEventListener("drop", (event) => {
+  const drop = findDrop(event);
+  if (!drop) return;
+  event.preventDefault();
+  drop.classList.remove("over");
+  const input = drop.querySelector("input");
+  input.files = event.dataTransfer.files;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+});

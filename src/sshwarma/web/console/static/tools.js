@@ -1,0 +1,67 @@
+// The picker of tools and the form of one, in the panel of a room.
+import { load } from "./panel.js";
+
+const panel = document.getElementById("panel");
+const find = (id) => panel.querySelector(`#${id}`);
+let words = null; // of the filter; null while the server has filtered
+let cursor = 0;
+let kept = null; // the answer of a button, while the panel is fetched again
+
+function filter() {
+  if (words === null) return;
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  let count = 0;
+  for (const group of panel.querySelectorAll(".tools-group")) {
+    let shown = 0;
+    for (const item of group.querySelectorAll(".tools > li")) {
+      const text = `${group.ariaLabel} ${item.textContent}`.toLowerCase();
+      item.hidden = !wanted.every((word) => text.includes(word));
+      shown += !item.hidden;
+    }
+    group.hidden = !shown;
+    count += shown;
+  }
+  find("tools-count").textContent = `${count} tools${wanted.length ? ` have “${words}”` : ""}`;
+}
+
+panel.addEventListener("input", ({ target }) => {
+  if (target.id === "tools-filter") {
+    words = target.value;
+    cursor = target.selectionStart;
+    filter();
+  } else if (target.form?.id === "tool-form") target.form.dataset.unsaved = "";
+});
+
+panel.addEventListener("submit", (event) => {
+  if ("hasAll" in event.target.dataset) event.preventDefault();
+  if (event.target.id !== "tool-form") return;
+  event.target.dataset.unsaved = "";
+  find("tool-result").textContent = "It runs …";
+});
+
+panel.addEventListener("click", ({ target }) => {
+  if (target.closest("a")) kept = words = null;
+});
+
+panel.addEventListener("acted", () => {
+  kept = [...(find("tools-answer")?.childNodes ?? [])];
+});
+
+panel.addEventListener("loaded", () => {
+  const input = find("tools-filter");
+  const place = find("tools-answer");
+  if (place && kept) place.replaceChildren(...kept);
+  else kept = null;
+  if (!input || words === null) return;
+  input.value = words;
+  if (input === document.activeElement) input.setSelectionRange(cursor, cursor);
+  filter();
+});
+
+// A panel is not fetched again under somebody who types; here what is typed stays.
+document.addEventListener("stale", ({ detail }) => {
+  if (detail === "tools" && find("tools-filter") && find("tools-filter") === document.activeElement) {
+    words ??= find("tools-filter").value;
+    load(location.pathname + location.search, { push: false, isAgain: true });
+  }
+});
