@@ -176,7 +176,9 @@ def test_who_is_no_admin_sees_toolsets_and_why_not_the_rest(
     assert "Permission denied" in page.locator("main").inner_text()
     page.goto(f"{origin}/toolsets/nosuch")
     assert "nosuch" in page.locator("main").inner_text()
+    page.goto(f"{origin}/toolsets/{kit_id}")
     ann.does(f"toolset uninstall {kit_id} --yes")
+    page.locator("#managed-answer", has_text=kit_id).wait_for()
 
 
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])

@@ -9,13 +9,17 @@ let shown = "";
 let isAsking = false;
 
 async function refresh({ isForced = false } = {}) {
-  const isTyped = place.querySelector("[data-unsaved]") || place.contains(document.activeElement) && document.activeElement.matches("textarea, input, select");
+  // A question stays as it was read until it is answered.
+  const isTyped = place.querySelector("[data-unsaved], [data-still]") || place.contains(document.activeElement) && document.activeElement.matches("textarea, input, select");
   if (isAsking || (!isForced && isTyped)) return;
   isAsking = true;
   try {
     const found = await fetchPart(location.href, { isItself: !isForced });
-    if (found.status === 404) for (const button of place.querySelectorAll("button")) button.disabled = true; // it is gone
     const html = await found.text();
+    if (found.status === 404) {
+      for (const button of place.querySelectorAll("button")) button.disabled = true;
+      if (!isForced) setHTML(answer, html);
+    }
     if (!found.ok || (html === shown && !isForced)) return;
     shown = html;
     const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
