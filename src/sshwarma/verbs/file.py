@@ -16,7 +16,14 @@ from sshwarma.common.limits import (
     MAX_READ_LINE_CHARACTERS,
 )
 from sshwarma.services import services_of
-from sshwarma.verbs.file_arguments import FilePath, FileVersion, LineCount, LineNumber
+from sshwarma.verbs.arguments import Flag
+from sshwarma.verbs.file_arguments import (
+    FileCount,
+    FilePath,
+    FileVersion,
+    LineCount,
+    LineNumber,
+)
 from sshwarma.verbs.file_views import (
     FileData,
     FileDownload,
@@ -66,11 +73,16 @@ file = group(
     needs=Right.ENTER,
     tool="list_files",
     namespace="workspace",
-    rarely_used=("at",),
-    examples=("/files", "/files src", "/files *.py", "/files --at 1f03ac"),
+    rarely_used=("at", "n", "who"),
+    examples=("/files", "/files src", "/files *.py", "/files --at 1f03ac", "/files --who"),
 )
 async def list_files(
-    caller: Caller, path: FilePath | None = None, *, at: FileVersion | None = None
+    caller: Caller,
+    path: FilePath | None = None,
+    *,
+    at: FileVersion | None = None,
+    n: FileCount = MAX_LISTED_FILES,
+    who: Flag = False,
 ) -> FileList:
     """List the files of this room.
 
@@ -79,17 +91,28 @@ async def list_files(
     Args:
         path: a folder, a file, or a pattern such as *.py (default: all files).
         at: the version to list (default: the present one).
+        n: number of files (default {MAX_LISTED_FILES}).
+        who: whether to say who changed each present file last, and when.
     """
     version, tree = await read_files(caller, at)
     paths = sorted(tree) if path is None else await match_paths(caller, tree, path)
-    run = await workspaces_of(caller).read_last_run(version)
+    workspaces = workspaces_of(caller)
+    run = await workspaces.read_last_run(version)
+    last = await workspaces.read_last_changes(caller.room_id, tree) if who and at is None else {}
+    agents = caller.world.agents
+
+    def make_item(name: str) -> FileListItem:
+        changed_at, author_id = last.get(name, ("", None))
+        by = agents.name_of(author_id) if changed_at else ""
+        return _list_item(name, tree[name], run.get(name, ""), by, changed_at)
+
     return FileList(
         (await caller.room()).name,
         version,
         sum(not entry.is_folder for entry in tree.values()),
         sum(entry.size for entry in tree.values()),
         len(paths),
-        tuple(_list_item(name, tree[name], run.get(name, "")) for name in paths[:MAX_LISTED_FILES]),
+        tuple(map(make_item, paths[:n])),
         tuple(name for name, done in run.items() if done == "removed" and path is None),
     )
 
@@ -255,8 +278,8 @@ async def match_paths(caller: Caller, tree: Tree, typed: str) -> list[str]:
     return below
 
 
-def _list_item(path: str, entry: Entry, changed: str) -> FileListItem:
-    return FileListItem(path, _kind(entry), entry.size, entry.sha256, changed)
+def _list_item(path: str, entry: Entry, changed: str, by: str, at: str) -> FileListItem:
+    return FileListItem(path, _kind(entry), entry.size, entry.sha256, changed, by, at)
 
 
 def _kind(entry: Entry) -> str:

@@ -12,6 +12,7 @@ from sshwarma.common.limits import (
     MAX_EXACT_INTEGER,
     MAX_LISTED_VERSIONS,
     MAX_READ_LINES,
+    MAX_WORKSPACE_ENTRIES,
 )
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.services import services_of
@@ -74,4 +75,5 @@ FileVersion: TypeAlias = Annotated[str, Arg(complete=complete_versions)]
 
 LineNumber: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_EXACT_INTEGER)]
 LineCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_READ_LINES)]
+FileCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_WORKSPACE_ENTRIES)]
 VersionCount: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_LISTED_VERSIONS)]

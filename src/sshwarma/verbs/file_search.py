@@ -100,6 +100,12 @@ def draw_file_matches(result: FileMatches, reader: Reader) -> Block:
                 lines.append(line(("dim", f"{number:6}{sign} "), (style, text), hang=8))
             else:
                 lines.append(line(f"{match.path}{sign}{number}{sign}{text}"))
+    lines.append(line(("dim", summarize_matches(result))))
+    return block(*lines)
+
+
+def summarize_matches(result: FileMatches) -> str:
+    """Return how much was found and searched, and what was left out."""
     found = format_count(len(result.matches), "line")
     searched = format_count(result.files, "file")
     binary = result.skipped - result.damaged_count
@@ -110,8 +116,7 @@ def draw_file_matches(result: FileMatches, reader: Reader) -> Block:
         _describe_cut(result),
         result.stopped,
     )
-    lines.append(line(("dim", " ".join(filter(None, sentences)))))
-    return block(*lines)
+    return " ".join(filter(None, sentences))
 
 
 def _describe_damaged(result: FileMatches) -> str:

@@ -44,7 +44,7 @@ from sshwarma.workspaces.workspace import Workspaces, find_entry
 from sshwarma.world import rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Conflict, NotFound
+from sshwarma.world.errors import Conflict, Invalid, NotFound
 
 
 @file.verb(
@@ -54,25 +54,32 @@ from sshwarma.world.errors import Conflict, NotFound
     examples=("/file history", "/file history plan.md", "/file history plan.md --n 50"),
 )
 async def list_file_versions(
-    caller: Caller, path: FilePath | None = None, *, n: VersionCount = DEFAULT_LISTED_VERSIONS
+    caller: Caller,
+    path: FilePath | None = None,
+    *,
+    n: VersionCount = DEFAULT_LISTED_VERSIONS,
+    before: FileVersion | None = None,
 ) -> FileHistory:
     """List the versions of this room's files.
 
     Args:
         path: only versions in which this file or folder changed.
         n: number of versions (default {DEFAULT_LISTED_VERSIONS}).
+        before: only versions before this one.
     """
     name = parse_path(path) if path is not None else ""
 
     def read(conn: Connection) -> list[FileVersionItem]:
-        active = manifests.read_active_id(conn, caller.room_id)
+        newest = manifests.read_active_id(conn, caller.room_id)
+        if before is not None:
+            newest = manifests.find_manifest(conn, caller.room_id, before).parent_id
         return [
             _version_item(conn, caller, manifest, removed)
-            for manifest, removed in list_manifests(conn, active, n, name)
+            for manifest, removed in list_manifests(conn, newest, n, name)
         ]
 
     items = await caller.world.store.read(read)
-    if name and not items:
+    if name and not items and before is None:
         _, tree = await services_of(caller).workspaces.read_tree(caller.room_id)
         find_entry(tree, name)
     return FileHistory((await caller.room()).name, name, tuple(items))
@@ -125,6 +132,7 @@ async def show_file_version(
     needs=Right.ENTER,
     tool=False,
     examples=("/file diff", "/file diff plan.md", "/file diff --old 1f03ac --new 77aa01"),
+    excludes={"other": ("old", "new")},
 )
 async def compare_files(
     caller: Caller,
@@ -132,6 +140,7 @@ async def compare_files(
     *,
     old: FileVersion | None = None,
     new: FileVersion | None = None,
+    other: FilePath | None = None,
 ) -> FileDiff:
     """Compare two versions of this room's files.
 
@@ -140,9 +149,12 @@ async def compare_files(
         old: the older version (default: the one before the newer, or before the last change of
             the path).
         new: the newer version (default: the present one).
+        other: another present file, which the file is compared with instead.
     """
     workspaces = services_of(caller).workspaces
     name = parse_path(path) if path is not None else ""
+    if other is not None:
+        return await _compare_two_files(caller, name, parse_path(other, "other"))
 
     def read(conn: Connection) -> tuple[str, Tree, str, Tree]:
         if new is None:
@@ -171,19 +183,13 @@ async def compare_files(
     }
     if name and not changes:
         find_entry({**old_tree, **new_tree}, name)
-    room = (await caller.room()).name
+    room, ids = (await caller.room()).name, (old_id, new_id)
     async with workspaces.take_long_read(caller):
-        items = [
-            await _compare_at(
-                workspaces,
-                changed,
-                kinds[changed],
-                old_tree.get(changed),
-                entry,
-                [naming_damaged_file(changed, room, version) for version in (old_id, new_id)],
-            )
-            for changed, entry in list(changes.items())[:MAX_COMPARED_FILES]
-        ]
+        items = []
+        for changed, entry in list(changes.items())[:MAX_COMPARED_FILES]:
+            naming = [naming_damaged_file(changed, room, version) for version in ids]
+            sides = old_tree.get(changed), entry
+            items.append(await _compare_at(workspaces, changed, kinds[changed], *sides, naming))
     return FileDiff(old_id, new_id, len(changes), tuple(items))
 
 
@@ -258,6 +264,26 @@ def _version_item(
         row,
         removed,
     )
+
+
+async def _compare_two_files(caller: Caller, path: str, other: str) -> FileDiff:
+    """Compare two present files.
+
+    Raises:
+        Invalid: if only one is named.
+        NotFound: if one does not exist.
+    """
+    if not path:
+        raise Invalid("path: must be given with other.")
+    workspaces = services_of(caller).workspaces
+    version, tree = await workspaces.read_tree(caller.room_id)
+    room, label = (await caller.room()).name, f"{path} → {other}"
+    first, second = find_entry(tree, path), find_entry(tree, other)
+    naming = [naming_damaged_file(one, room, version) for one in (path, other)]
+    async with workspaces.take_long_read(caller):
+        item = await _compare_at(workspaces, label, "changed", first, second, naming)
+    is_same = first.sha256 == second.sha256
+    return FileDiff(version or "", version or "", int(not is_same), () if is_same else (item,))
 
 
 async def _compare_at(

@@ -30,6 +30,7 @@ class FileListItem:
     Attributes:
         kind: `file`, `program`, `link` or `folder`, which is empty.
         changed: what the newest run of a tool did to it: `added`, `changed` or "".
+        by: who changed it last, and `at` is when; "" unless that was asked for.
     """
 
     path: str
@@ -37,6 +38,8 @@ class FileListItem:
     size: int
     sha256: str
     changed: str = ""
+    by: str = ""
+    at: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ def draw_file_list(result: FileList, reader: Reader) -> Block:
     if reader.is_person:
         lines += draw_columns(_draw_tree(result.files), indent=2)
     else:
-        lines += [line(item.path, ("dim", f"  {_describe_item(item)}")) for item in result.files]
+        lines += [line(item.path, ("dim", f"  {describe_item(item)}")) for item in result.files]
     if rest := count_rest(result.matched - len(result.files), "file"):
         lines.append(line(("dim", f"  {rest}; name a folder or a pattern")))
     if not result.matched:
@@ -92,10 +95,16 @@ def draw_file_list(result: FileList, reader: Reader) -> Block:
     return block(*lines)
 
 
-def _describe_item(item: FileListItem) -> str:
+def describe_item(item: FileListItem) -> str:
+    """Return what a list says of a file beside its path, in words."""
     kind = "" if item.kind == "file" else f", {item.kind}"
     changed = f", {item.changed} by the last run" if item.changed else ""
-    return f"{format_size(item.size)}{kind}{changed}"
+    last = f", {_describe_last(item)}" if item.by else ""
+    return f"{format_size(item.size)}{kind}{changed}{last}"
+
+
+def _describe_last(item: FileListItem) -> str:
+    return f"{item.by} {item.at[:16].replace('T', ' ')}" if item.by else ""
 
 
 def _draw_tree(files: tuple[FileListItem, ...]) -> list[tuple[str | Span, ...]]:
@@ -110,16 +119,17 @@ def _draw_tree(files: tuple[FileListItem, ...]) -> list[tuple[str | Span, ...]]:
         ):
             common += 1
         for depth in range(common, len(folders)):
-            rows.append(("", ("name", f"{'  ' * depth}{folders[depth]}/"), "", ""))
+            rows.append(("", ("name", f"{'  ' * depth}{folders[depth]}/"), "", "", ""))
         open_folders = folders
         indent = "  " * len(folders)
         if item.kind == "folder":
-            rows.append((" ", ("name", f"{indent}{name}/"), ("dim", "empty"), ""))
+            rows.append((" ", ("name", f"{indent}{name}/"), ("dim", "empty"), "", ""))
             continue
         mark: Span = {"added": ("ok", "+"), "changed": ("warn", "~")}.get(item.changed, ("", " "))
         note = {"program": "program", "link": "link"}.get(item.kind, "")
         size: Span = ("dim", format_size(item.size))
-        rows.append((mark, f"{indent}{name}", size, ("dim", note)))
+        last: Span = ("dim", _describe_last(item))
+        rows.append((mark, f"{indent}{name}", size, ("dim", note), last))
     return rows
 
 
@@ -163,13 +173,15 @@ def draw_file_text(result: FileText, reader: Reader) -> Block:
     if not reader.is_person:
         numbered = text_lines(number_lines(lines, 0, len(lines), result.offset)) if lines else []
         return block(head, *numbered, *_draw_rest(result))
+    return block(head, *draw_file_lines(result), *_draw_rest(result))
+
+
+def draw_file_lines(result: FileText, indent: int = 2) -> list[Line]:
+    """Draw the lines of a text for people, highlighted if its language is known."""
     language = guess_language(result.path)
-    shown = (
-        [line("  ", *spans) for spans in draw_code_lines(result.text, language)]
-        if language and lines
-        else list(text_lines(result.text, indent=2))
-    )
-    return block(head, *shown, *_draw_rest(result))
+    if language and result.lines:
+        return [line(" " * indent, *spans) for spans in draw_code_lines(result.text, language)]
+    return list(text_lines(result.text, indent=indent))
 
 
 def _draw_rest(result: FileText) -> list[Line]:
@@ -274,12 +286,16 @@ class FileChange:
         version: the id of the version that it made; of the present one if nothing changed.
         paths: what it changed, in order, the first ones.
         count: how many it changed.
+        kept_as: where the given content is, if others had changed the same lines of the file.
+        is_merged: whether others had changed other lines, and both are in the file.
     """
 
     text: str
     version: str
     paths: tuple[str, ...]
     count: int
+    kept_as: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
+    is_merged: Annotated[SkipJsonSchema[bool], Field(exclude=True)] = False
 
 
 @view_for_reader(FileChange)

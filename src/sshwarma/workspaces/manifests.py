@@ -248,36 +248,42 @@ def is_at(path: str) -> ColumnElement[bool]:
 
 
 def read_change_times(conn: Connection, room_id: str, tree: Tree) -> dict[str, int]:
-    """Return when the paths of a tree got what is there, in seconds since 1970.
+    """Return when the paths of a tree got what is there, in seconds since 1970."""
+    changes = read_last_changes(conn, room_id, tree)
+    return {path: int(datetime.fromisoformat(at).timestamp()) for path, (at, _) in changes.items()}
+
+
+def read_last_changes(
+    conn: Connection, room_id: str, tree: Tree
+) -> dict[str, tuple[str, str | None]]:
+    """Return when the paths of a tree got what is there, and from which agent.
 
     A version that stores all entries does not say which it changed: of those, the first one with
-    the same entry counts.
+    the same entry counts. SQLite gives the author of the row that has the greatest or least time.
     """
     of_room = manifests.join(manifest_entries, manifest_entries.c.manifest_id == manifests.c.id)
     path, created = manifest_entries.c.path, manifests.c.created_at
+    author = manifests.c.author_id
     changed = (
-        select(path, func.max(created))
+        select(path, func.max(created), author)
         .select_from(of_room)
         .where(manifests.c.room_id == room_id, manifests.c.is_full == 0)
         .group_by(path)
     )
-    times = {name: _seconds_of(at) for name, at in conn.execute(changed) if name in tree}
+    last = {name: (at, by) for name, at, by in conn.execute(changed) if name in tree}
     sha256, mode = manifest_entries.c.sha256, manifest_entries.c.mode
     stored = (
-        select(path, sha256, mode, func.min(created))
+        select(path, sha256, mode, func.min(created), author)
         .select_from(of_room)
         .where(manifests.c.room_id == room_id, manifests.c.is_full == 1)
         .group_by(path, sha256, mode)
     )
-    for name, content, of_mode, at in conn.execute(stored):
+    for name, content, of_mode, at, by in conn.execute(stored):
         entry = tree.get(name)
-        if entry is not None and (entry.sha256, entry.mode) == (content, of_mode):
-            times[name] = max(times.get(name, 0), _seconds_of(at))
-    return times
-
-
-def _seconds_of(created_at: str) -> int:
-    return int(datetime.fromisoformat(created_at).timestamp())
+        is_same = entry is not None and (entry.sha256, entry.mode) == (content, of_mode)
+        if is_same and (name not in last or last[name][0] < at):
+            last[name] = at, by
+    return last
 
 
 def read_changed_paths(conn: Connection, manifest: Manifest) -> dict[str, Entry | None]:

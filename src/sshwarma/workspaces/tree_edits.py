@@ -28,10 +28,11 @@ def remove_paths(tree: Tree, paths: Collection[str]) -> Changes:
     return changes
 
 
-def move_path(tree: Tree, old: str, new: str) -> Changes:
+def move_path(tree: Tree, old: str, new: str, *, over: bool = False) -> Changes:
     """Return the changes that move a file, or a folder with all that is in it.
 
-    A target that is a folder takes what is moved into it, as `mv` does.
+    A target that is a folder takes what is moved into it, as `mv` does. With `over`, a file takes
+    the place of another.
 
     Raises:
         NotFound: if nothing is at the old path.
@@ -44,7 +45,8 @@ def move_path(tree: Tree, old: str, new: str) -> Changes:
         new = f"{new}/{old.rpartition('/')[2]}"
     if new == old:
         raise Conflict(f"{shorten_name(old)} is there already.")
-    if new in tree or new in folders:
+    replaces = over and old in tree and new in tree and new not in folders
+    if not replaces and (new in tree or new in folders):
         raise Conflict(f"{shorten_name(new)} already exists.")
     if new.startswith(f"{old}/"):
         raise Conflict("A folder cannot be moved into itself.")

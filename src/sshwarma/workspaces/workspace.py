@@ -101,6 +101,14 @@ class Workspaces:
             lambda conn: manifests.read_change_times(conn, room_id, tree)
         )
 
+    async def read_last_changes(
+        self, room_id: str, tree: Tree
+    ) -> dict[str, tuple[str, str | None]]:
+        """Return when the paths of a room's tree changed last, and by which agent."""
+        return await self._world.store.read(
+            lambda conn: manifests.read_last_changes(conn, room_id, tree)
+        )
+
     async def read_version(self, room_id: str, version: str) -> tuple[Manifest, Tree]:
         """Return a version of a room's files, by its id or the end of it.
 
