@@ -68,27 +68,29 @@ async def read_arguments(request: Request, limit: int) -> dict[str, Any]:
     return arguments
 
 
-async def read_body(request: Request, limit: int) -> AsyncIterator[bytes]:
+async def read_body(
+    request: Request, limit: int, seconds: float = HTTP_BODY_TIMEOUT_SECONDS
+) -> AsyncIterator[bytes]:
     """Yield the parts of a body.
 
     Raises:
         TooLarge: if it has more than `limit` bytes.
-        TimedOut: if it takes more than HTTP_BODY_TIMEOUT_SECONDS.
+        TimedOut: if it takes more than `seconds`, or a part more than HTTP_BODY_TIMEOUT_SECONDS.
     """
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limit:
         raise _too_large(limit)
     size, stream = 0, request.stream()
-    end = asyncio.get_running_loop().time() + HTTP_BODY_TIMEOUT_SECONDS
+    clock = asyncio.get_running_loop().time
+    end = clock() + seconds
     while True:
         try:
-            async with asyncio.timeout_at(end):
+            async with asyncio.timeout_at(min(end, clock() + HTTP_BODY_TIMEOUT_SECONDS)):
                 chunk = await anext(stream, None)
         except TimeoutError:
             count_refusal("http_body_timeout")
-            raise TimedOut(
-                f"The request body timed out after {HTTP_BODY_TIMEOUT_SECONDS:.0f} s."
-            ) from None
+            passed = seconds if clock() >= end else HTTP_BODY_TIMEOUT_SECONDS
+            raise TimedOut(f"The request body timed out after {passed:.0f} s.") from None
         if chunk is None:
             return
         size += len(chunk)

@@ -13,7 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from sshwarma.common.limits import MAX_ARCHIVE_BYTES, MAX_FORM_FIELDS
+from sshwarma.common.limits import CONSOLE_UPLOAD_SECONDS, MAX_ARCHIVE_BYTES, MAX_FORM_FIELDS
 from sshwarma.common.messages import with_limit
 from sshwarma.web.request_body import content_type, read_body
 from sshwarma.workspaces.blobs import Upload
@@ -49,7 +49,10 @@ class FormBody:
 
 
 async def read_form(
-    request: Request, limit: int, begin_upload: Callable[[], Upload] | None = None
+    request: Request,
+    limit: int,
+    begin_upload: Callable[[], Upload] | None = None,
+    file_limit: int = MAX_ARCHIVE_BYTES,
 ) -> FormBody:
     """Read a form of at most `limit` bytes, besides its file.
 
@@ -57,10 +60,11 @@ async def read_form(
         request: the request, with a body of either type that browsers send.
         limit: bytes of its fields.
         begin_upload: begins to store a file; None if the form may have none.
+        file_limit: bytes of the file.
 
     Raises:
         Invalid: if it is malformed.
-        TooLarge: if it has more bytes or fields, or its file more than MAX_ARCHIVE_BYTES.
+        TooLarge: if it has more bytes or fields, or its file more than `file_limit`.
         TimedOut: as of `read_body`.
     """
     if content_type(request) != MULTIPART:
@@ -76,7 +80,7 @@ async def read_form(
         return form
     reader = _MultipartReader(request, limit, begin_upload)
     try:
-        async for chunk in read_body(request, limit + MAX_ARCHIVE_BYTES):
+        async for chunk in read_body(request, limit + file_limit, CONSOLE_UPLOAD_SECONDS):
             await asyncio.to_thread(reader.take, chunk)
         return reader.finish()
     except BaseException:

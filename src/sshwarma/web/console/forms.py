@@ -19,6 +19,9 @@ from sshwarma.world.errors import Invalid, TooLarge
 JSON_FIELD: Final = "as-json"
 """The name of the field that has all arguments as one JSON object."""
 
+EMPTY_FIELD: Final = "as-given"
+"""The name of a field that names a text field whose value is an argument also if it is empty."""
+
 MAX_RADIO_CHOICES: Final = 4
 """Choices that are all shown; more of them are a list that opens."""
 
@@ -117,7 +120,16 @@ def read_arguments(verb: Verb, form: FormBody) -> dict[str, Any]:
             value = values[0]
             is_text = bool(kinds & {"string", None})
             arguments[parameter.name] = value if is_text else _read_value(value)
+        elif values and parameter.name in form.fields.get(EMPTY_FIELD, ()):
+            arguments[parameter.name] = ""
+    if form.file_name and "path" in properties:
+        arguments["path"] = _add_file_name(arguments.get("path", ""), form.file_name)
     return arguments
+
+
+def _add_file_name(path: str, name: str) -> str:
+    """Return the path of an uploaded file: a folder, or nothing, gets its name."""
+    return f"{path}{name}" if not path or path.endswith("/") else path
 
 
 def _read_value(text: str) -> Any:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from sshwarma.common.limits import MAX_ARCHIVE_BYTES, MAX_FILE_BYTES
 from sshwarma.verbs.dispatch import check_may_pipe, invoke
 from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.verbs.registry import SECTIONS, Verb, every_verb, find_verb
@@ -80,7 +81,9 @@ class VerbPages:
         if verb.takes_bytes:
             await check_may_pipe(caller, verb)
             begin = self._requests.services.workspaces.blobs.begin_upload
-        form = await read_form(request, 3 * caller.limits.stdin_bytes, begin)
+        form = await read_form(
+            request, 3 * caller.limits.stdin_bytes, begin, max_upload_bytes(verb)
+        )
         try:
             with working(opened):
                 caller = replace(await caller.refreshed(), upload=form.upload)
@@ -99,6 +102,11 @@ class VerbPages:
         if back := _find_back(form):
             return RedirectResponse(back, status_code=303)
         return await self._show_form(caller, verb, {}, drawn)
+
+
+def max_upload_bytes(verb: Verb) -> int:
+    """Return how many bytes a verb takes: of a file of a room, or of an archive."""
+    return MAX_FILE_BYTES if verb.name == "file put" else MAX_ARCHIVE_BYTES
 
 
 def _find_verb(request: Request) -> Verb:
