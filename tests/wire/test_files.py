@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -224,3 +225,36 @@ def _check_blobs(data_dir: Path) -> None:
     for sha256 in named:
         content = (data_dir / "blobs" / sha256[:2] / sha256).read_bytes()
         assert hashlib.sha256(content).hexdigest() == sha256
+
+
+def test_list_says_who_changed_each_file(alice: Person, bob: Person, room: str) -> None:
+    first = alice.json(f"file put a.txt --room {room}", "one")["version"]
+    alice.json(f"file put b.txt --room {room}", "two")
+    bob.json(f"file put a.txt --room {room}", "three")
+    listed = alice.json(f"files --who --room {room}")["files"]
+    assert [(one["path"], one["by"]) for one in listed] == [
+        ("a.txt", bob.name),
+        ("b.txt", alice.name),
+    ]
+    assert all(re.match(r"20\d\d-", one["at"]) for one in listed)
+    shown = alice.json(f"files --n 1 --room {room}")
+    assert (len(shown["files"]), shown["count"], shown["files"][0]["by"]) == (1, 2, "")
+    before = alice.json(f"file history --before {first} --room {room}")["versions"]
+    assert before == []
+    second = alice.json(f"file history --room {room} --n 1")["versions"][0]["id"]
+    before = alice.json(f"file history --before {second} --room {room}")["versions"]
+    assert [one["paths"] for one in before] == [["b.txt"], ["a.txt"]]
+
+
+def test_two_files_are_compared_and_one_takes_the_place_of_the_other(
+    alice: Person, room: str
+) -> None:
+    alice.json(f"file put a.txt --room {room}", "one\n")
+    alice.json(f"file put b.txt --room {room}", "two\n")
+    (item,) = alice.json(f"file diff a.txt --other b.txt --room {room}")["files"]
+    assert "-one" in item["diff"] and "+two" in item["diff"]
+    assert alice.run(f"file diff --other b.txt --room {room}").status != 0
+    assert "already exists" in alice.run(f"file mv b.txt a.txt --room {room}").err
+    alice.does(f"file mv b.txt a.txt --over --room {room}")
+    assert alice.run(f"file get a.txt --room {room}").raw == b"two\n"
+    assert alice.json(f"files --room {room}")["count"] == 1

@@ -45,7 +45,14 @@ def keep_line_ends(base: str, text: str) -> str:
             hint="Change the file outside, and upload it.",
         )
     found = _match_ends(old, lines, ends, common)
-    return "".join(f"{line}{end}" for line, end in zip(lines, found, strict=True))
+    made = ""
+    parts: list[str] = []
+    for line, end in zip(lines, found, strict=True):
+        # Else the ends of two lines, of which the second is empty, would be the end of one.
+        joins = not line and end == "\n" and made == "\r"
+        made = "\r\n" if joins else end
+        parts += line, made
+    return "".join(parts)
 
 
 def _match_ends(old: list[str], lines: list[str], ends: list[str], common: str) -> list[str]:

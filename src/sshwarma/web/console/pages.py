@@ -12,6 +12,7 @@ from sshwarma.services import Services
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.web.console.call_pages import CallPages
 from sshwarma.web.console.completions import Completions
+from sshwarma.web.console.files_panel import FilesPanel
 from sshwarma.web.console.here_panel import HerePanel
 from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, LiveRooms, end_with
 from sshwarma.web.console.memory_panel import MemoryPanel
@@ -45,6 +46,7 @@ class Console:
         self._live = LiveRooms(world, drawings)
         questions, messages = Questions(requests), Messages(requests)
         rooms = RoomPages(requests, drawings, questions, messages)
+        self._files = FilesPanel(requests, rooms)
         self._pages = (
             SessionPages(requests, messages),
             messages,
@@ -59,6 +61,7 @@ class Console:
             ToolsPanel(requests, rooms),
             ToolsetPages(requests),
             ServerPages(requests),
+            self._files,
         )
 
     @property
@@ -70,6 +73,7 @@ class Console:
     async def close(self) -> None:
         """End what goes on after the last request."""
         await self._live.close()
+        await self._files.close()
 
     async def _end_when_idle(self, opened: OpenRequest) -> None:
         """End a tab of a browser that was left open, as its session has ended."""

@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from sshwarma.services import Services
 from sshwarma.verbs.edit_draft import EditDraft
+from sshwarma.verbs.file_views import FileChange
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.web.console.frames import (
@@ -106,7 +107,11 @@ class ConsoleRequests:
             path = room_path((await caller.room()).name)
             before = result.line.removesuffix(result.text)
             return self.frames.render("draft.html", draft=result, path=path, before=before)
-        return await asyncio.to_thread(render_result, result)  # it may have megabytes
+        drawn = await asyncio.to_thread(render_result, result)  # it may have megabytes
+        if isinstance(result, FileChange) and result.version:
+            room = await caller.room()
+            return self.frames.render("file_change.html", change=result, drawn=drawn, room=room)
+        return drawn
 
 
 @contextlib.contextmanager

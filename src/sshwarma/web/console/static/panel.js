@@ -21,19 +21,30 @@ function mark() {
   }
 }
 
+// What a form has answered stays beside it when the panel is drawn again.
+function listAnswers() {
+  const places = [...panel.querySelectorAll("form[data-part]")].map((form) => document.getElementById(form.dataset.part));
+  return [...new Set(places)].filter((one) => one && panel.contains(one)).map((one) => [one.id, [...one.childNodes]]);
+}
+
+const mayLeave = () => !panel.querySelector("[data-unsaved]") || confirm("Something here is not saved yet. Leave it?");
+
 export async function load(path, { push = true, isAgain = false } = {}) {
+  if (!isAgain && !mayLeave()) return push || history.pushState({}, "", shown);
   asked?.abort();
   const mine = (asked = new AbortController());
   if (!isAgain) panel.setAttribute("aria-busy", "true");
   try {
     const answer = await fetchPart(path, { signal: mine.signal, isItself: isAgain });
     const html = await answer.text();
-    if (mine.signal.aborted) return;
+    if (mine.signal.aborted || (isAgain && panel.querySelector("[data-unsaved]"))) return;
     const top = panel.scrollTop;
     const focused = isAgain && panel.contains(document.activeElement) ? document.activeElement.id : "";
-    const open = [...panel.querySelectorAll("details[open][id]")].map((one) => one.id);
+    const wereOpen = isAgain ? [...panel.querySelectorAll("details[id]")].map((one) => [one.id, one.open]) : [];
+    const said = isAgain ? listAnswers() : [];
     setHTML(panel, html);
-    for (const id of isAgain ? open : []) document.getElementById(id)?.setAttribute("open", "");
+    for (const [id, isOpen] of wereOpen) document.getElementById(id)?.toggleAttribute("open", isOpen);
+    for (const [id, nodes] of said) if (nodes.length) document.getElementById(id)?.replaceChildren(...nodes);
     if (isAgain) panel.scrollTop = top;
     if (focused) document.getElementById(focused)?.focus();
     panel.hidden = false;
@@ -54,6 +65,8 @@ export async function load(path, { push = true, isAgain = false } = {}) {
 }
 
 function close(push = true) {
+  if (!mayLeave()) return push || history.pushState({}, "", shown);
+  panel.replaceChildren();
   panel.hidden = true;
   main.classList.remove("with-panel");
   shown = "";
@@ -92,7 +105,7 @@ let waiting;
 export function refresh() {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
-    const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select");
+    const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select, [contenteditable=true]");
     if (shown && !isTyping && !panel.querySelector("[data-unsaved]")) load(shown, { push: false, isAgain: true });
   }, SETTLE_MILLISECONDS);
 }
@@ -121,6 +134,6 @@ document.addEventListener("stale", ({ detail }) => {
   if (wanted.includes(detail)) refresh();
 });
 document.addEventListener("acted", ({ target }) => {
-  if (panel.contains(target)) refresh();
+  if (panel.contains(target)) "stays" in target.dataset || refresh();
   else if (target.classList.contains("draft-form")) target.remove(); // it is stored
 });

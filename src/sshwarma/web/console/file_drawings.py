@@ -1,0 +1,106 @@
+"""Contents of files as HTML: text, Markdown, pictures; of others, their size."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cachetools import LRUCache
+from markupsafe import Markup
+
+from sshwarma.common.limits import MAX_PICTURE_ROWS
+from sshwarma.terminal.image_decoder import ImageDecoder, UnshowableImage, check_image_size
+from sshwarma.terminal.markdown_results import render_indented
+from sshwarma.terminal.text import block, line
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.file_views import FileDownload, FileText, draw_file_lines
+from sshwarma.web.console.frames import render_block
+from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.world.caller import Caller
+
+PICTURE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+"""Ends of names of files that are shown as pictures, if they are any."""
+
+MARKDOWN_SUFFIXES: Final = (".md", ".markdown")
+
+MAX_KEPT_PICTURES: Final = 16
+"""Pictures whose HTML is kept: a page is drawn again with each change of the room's files."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileDrawing:
+    """A content as HTML; `is_markdown` is whether it could be drawn so."""
+
+    html: Markup
+    is_markdown: bool = False
+
+
+class FileDrawings:
+    """Draws contents of files."""
+
+    def __init__(self, requests: ConsoleRequests) -> None:
+        self._requests = requests
+        self._decoder = ImageDecoder()
+        self._pictures: LRUCache[str, Markup] = LRUCache(MAX_KEPT_PICTURES)
+
+    async def close(self) -> None:
+        """End the decoders that run."""
+        await self._decoder.close()
+
+    async def draw(
+        self, caller: Caller, text: FileText, at: str | None, *, raw: bool
+    ) -> FileDrawing:
+        """Draw a file that was read.
+
+        Args:
+            caller: who looks at it.
+            text: the file.
+            at: its version; None for the present one.
+            raw: whether Markdown is shown as it is written.
+        """
+        name = text.path.lower()
+        if text.kind != "text":
+            if name.endswith(PICTURE_SUFFIXES):
+                return FileDrawing(await self._draw_picture(caller, text, at))
+            said = "A binary file." if text.kind == "binary" else "Too large to show here."
+            return FileDrawing(_draw_note(f"{said} Download it to look at it."))
+        is_whole = text.offset == 1 and not text.left
+        is_markdown = is_whole and name.endswith(MARKDOWN_SUFFIXES)
+        if is_markdown and not raw:
+            html = await asyncio.to_thread(_draw_markdown, text.text)
+        elif text.lines:
+            html = await asyncio.to_thread(_draw_text, text)
+        else:
+            html = _draw_note("The file is empty.")
+        return FileDrawing(html, is_markdown)
+
+    async def _draw_picture(self, caller: Caller, text: FileText, at: str | None) -> Markup:
+        """Draw a picture, or say why it cannot be shown."""
+        drawn = self._pictures.get(text.sha256)
+        if drawn is not None:
+            return drawn
+        arguments = {"path": text.path} | ({"at": at} if at else {})
+        try:
+            check_image_size(text.size)
+            caller = replace(caller, wants_bytes=True)
+            found: FileDownload = await invoke(caller, "file get", arguments)
+            data = await asyncio.to_thread(found.blob.read_bytes)
+            picture = await self._decoder.decode(data, MAX_PICTURE_ROWS)
+        except UnshowableImage as reason:
+            return _draw_note(f"{reason} Download it to look at it.")
+        drawn = await asyncio.to_thread(render_block, block(picture))
+        self._pictures[text.sha256] = drawn
+        return drawn
+
+
+def _draw_text(text: FileText) -> Markup:
+    return render_block(block(*draw_file_lines(text, indent=0)))
+
+
+def _draw_markdown(text: str) -> Markup:
+    return render_block(block(*render_indented("", text)))
+
+
+def _draw_note(text: str) -> Markup:
+    return render_block(block(line(("dim", text))))
