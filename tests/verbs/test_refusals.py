@@ -131,6 +131,7 @@ REFUSALS = """
 /audit --since yesterday
 /broadcast
 /wrap @nobody
+/wrap @nobody diff
 /wrap
 /context show @nobody
 /context window many
@@ -215,6 +216,8 @@ REFUSALS = """
 /answer --decline
 /answer me
 /stats too many
+/stats --days 0
+/trace 0
 /stats @nobody
 /schema nothing
 /schema too many

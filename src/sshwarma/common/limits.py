@@ -270,6 +270,9 @@ screen."""
 MAX_MAP_DEPTH: Final = 8
 """Exits that /map follows: each may lead to many more rooms, which are read one by one."""
 
+MAX_DRAWN_ROOMS: Final = 200
+"""Rooms that the page of the map draws, the nearest: more names cannot be read in one picture."""
+
 MAX_MAP_ROOMS: Final = 60
 """Rooms that one map shows: more do not fit on a screen."""
 
@@ -307,6 +310,8 @@ CONSOLE_UPLOAD_SECONDS: Final = 1800.0
 
 MAX_CONSOLE_FILES: Final = 3_000
 """Files in one tree of the console: each is an element of its page."""
+MAX_OPEN_CALLS: Final = 50
+"""Calls that the panel Debug shows unfolded: more hide what one looks for."""
 
 MAX_FORM_FIELDS: Final = 100
 """Fields of a form of the console: more than any verb has."""
@@ -563,8 +568,26 @@ verb."""
 MAX_BAG_OPTIONS: Final = 200
 """Things of a bag that completion reads: it runs while somebody types."""
 
+MAX_DIFFED_REQUEST_LINES: Final = 20_000
+"""Lines of two requests that are compared: it takes 0.3 s for as many."""
+
+MAX_REQUEST_DIFF_LINES: Final = 400
+"""Lines of the difference of two requests: with more of them, nothing much is equal."""
+
+MAX_STATS_DAYS: Final = 366
+"""Days that `/stats` tells apart: a year, of which a picture still shows each."""
+
 MAX_LISTED_TURNS: Final = 200
 """Turns that one list shows. Each is drawn with the start of its question."""
+
+DEFAULT_TRACED_TURNS: Final = 5
+"""Turns of which `/trace` shows the calls by default: their lines fit on some screens."""
+
+MAX_TRACED_TURNS: Final = 50
+"""Turns of which one trace shows the calls: each has up to hundreds."""
+
+MAX_TRACED_CALLS: Final = 500
+"""Calls that one trace shows, the newest: a browser draws as many without a pause."""
 
 DEFAULT_LISTED_TURNS: Final = 10
 """Turns that one list shows by default: they fit on one screen."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
@@ -276,7 +277,11 @@ def participant_names(caller: Caller, turn: Turn) -> tuple[str, str]:
 def _list_turns(conn: Connection, caller: Caller, count: int) -> list[TurnSummary]:
     on = {turn.id for turn in turns.read_path(conn, caller.room_id, MAX_LISTED_TURNS)}
     newest = turns.read_newest_turns(conn, caller.room_id, count)
-    return [make_turn_list_item(conn, caller, turn, turn.id in on)[0] for turn in newest]
+    head = turns.read_head(conn, caller.room_id)
+    return [
+        replace(make_turn_list_item(conn, caller, turn, turn.id in on)[0], head=turn.id == head)
+        for turn in newest
+    ]
 
 
 def make_turn_list_item(
@@ -310,6 +315,7 @@ def make_turn_list_item(
         tokens=size,
         status=turn.status,
         on=on and turn.status != "dropped",
+        parent=turn.parent_turn_id or "",
     )
     return summary, rows
 

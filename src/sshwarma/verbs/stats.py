@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeAlias
 
+from pydantic import Field
 from sqlalchemy import Connection
 
+from sshwarma.common.limits import MAX_STATS_DAYS
 from sshwarma.terminal.text import Block, Line, Span, block, line
-from sshwarma.verbs.arguments import Flag, ModelName
+from sshwarma.verbs.arguments import Arg, Flag, ModelName
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.rights import ArgumentRight
 from sshwarma.verbs.views import draw_columns, format_count, view
 from sshwarma.world import statistics
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
 from sshwarma.world.statistics import SkillUse, ToolCount, UsageTotals
 
 BAR_COLUMNS = 20
 """Columns of the bar of a tool that got every call."""
 
+
+StatsDays: TypeAlias = Annotated[int, Arg("number"), Field(ge=1, le=MAX_STATS_DAYS)]
 
 _NamedUsage: TypeAlias = tuple[Span, str, UsageTotals]
 """The usage of a model or a room, with its name and the names of the agents."""
@@ -42,6 +48,13 @@ class RoomUsage(UsageTotals):
 
 
 @dataclass(frozen=True, slots=True)
+class DayUsage(UsageTotals):
+    """The usage of one day, such as `2026-11-21`, in UTC."""
+
+    day: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class UsageStats:
     """Usage of models, tools and skills.
 
@@ -50,6 +63,7 @@ class UsageStats:
         since: ISO time of the first answer or call that is counted; None if nothing was used.
         until: ISO time of the last one.
         rooms: usage of each room; empty unless all rooms were requested.
+        days: usage of each day with any, oldest first; empty unless days were requested.
     """
 
     scope: str
@@ -63,6 +77,7 @@ class UsageStats:
     errors: int
     skills: tuple[SkillUse, ...]
     rooms: tuple[RoomUsage, ...] = ()
+    days: tuple[DayUsage, ...] = ()
 
 
 @view(UsageStats)
@@ -85,6 +100,9 @@ def draw_usage_stats(stats: UsageStats) -> Block:
     if stats.rooms:
         lines += [line(("heading", "By room:"))]
         lines += _usage_lines([(("room", use.room), "", use) for use in stats.rooms])
+    if stats.days:
+        lines += [line(("heading", "By day, in UTC:"))]
+        lines += _usage_lines([(("time", use.day), "", use) for use in stats.days])
     if stats.tools:
         errors = f", {stats.errors} errors" if stats.errors else ""
         lines += [
@@ -169,9 +187,15 @@ def tool_count_lines(counts: Iterable[ToolCount]) -> list[Line]:
     section="Models",
     needs=Right.ENTER,
     also_needs=(ArgumentRight("all", Right.ADMIN, "for all rooms", is_change=False),),
-    examples=("/stats", "/stats @guide", "/stats --all"),
+    examples=("/stats", "/stats @guide", "/stats --all", "/stats --days 7"),
 )
-async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = False) -> UsageStats:
+async def stats(
+    caller: Caller,
+    model: ModelName | None = None,
+    *,
+    all: Flag = False,
+    days: StatsDays | None = None,
+) -> UsageStats:
     """Show usage in this room: answers, tokens, cost, tool calls and skills.
 
     Answers and tokens of each model, their cost where the price is known, tool calls, and active
@@ -180,15 +204,20 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
     Args:
         model: only this model.
         all: all rooms together and each room.
+        days: number of days that count, today included, each with its usage; at most
+            {MAX_STATS_DAYS} (default: every day, together).
     """
     room = await caller.room()
     agent = caller.world.agents.find_model(model) if model is not None else None
     room_id, agent_id = (None if all else room.id), (agent.id if agent else None)
 
+    since = _find_first_day(days) if days else ""
+
     def count(conn: Connection) -> UsageStats:
-        span = statistics.read_time_range(conn, room_id, agent_id)
-        tools = statistics.read_tool_counts(conn, room_id, agent_id)
-        rooms = statistics.read_usage_by_room(conn, agent_id) if all else ()
+        span = statistics.read_time_range(conn, room_id, agent_id, since)
+        tools = statistics.read_tool_counts(conn, room_id, agent_id, since)
+        rooms = statistics.read_usage_by_room(conn, agent_id, since) if all else ()
+        by_day = statistics.read_usage_by_day(conn, room_id, agent_id, since) if days else ()
         return UsageStats(
             scope="every room" if all else room.name,
             of=agent.name if agent else None,
@@ -196,17 +225,24 @@ async def stats(caller: Caller, model: ModelName | None = None, *, all: Flag = F
             until=span[1] if span else None,
             spent=tuple(
                 _make_model_usage(caller, usage)
-                for usage in statistics.read_usage_by_model(conn, room_id, agent_id)
+                for usage in statistics.read_usage_by_model(conn, room_id, agent_id, since)
             ),
-            total=statistics.read_total_usage(conn, room_id, agent_id),
+            total=statistics.read_total_usage(conn, room_id, agent_id, since),
             tools=tools,
             calls=sum(tool.calls for tool in tools),
             errors=sum(tool.errors for tool in tools),
             skills=statistics.read_skill_use(conn, room_id, agent_id),
             rooms=tuple(RoomUsage(**asdict(room_usage), room=name) for name, room_usage in rooms),
+            days=tuple(DayUsage(**asdict(day_usage), day=day) for day, day_usage in by_day),
         )
 
     return await caller.world.store.read(count)
+
+
+def _find_first_day(days: int) -> str:
+    """Return the first of the last days, today included."""
+    first = datetime.fromtimestamp(now_ms() / 1000, UTC) - timedelta(days=days - 1)
+    return f"{first:%Y-%m-%d}"
 
 
 def _make_model_usage(caller: Caller, used: statistics.ModelUsageTotals) -> ModelUsage:

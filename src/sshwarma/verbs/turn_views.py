@@ -32,6 +32,8 @@ class TurnSummary:
         at: time of its start, in milliseconds since 1970.
         status: completed, cancelled, open or dropped.
         on: whether it is part of the current conversation.
+        parent: id of the turn that it follows; "" for a first one.
+        head: whether the next question follows it.
     """
 
     id: str
@@ -45,6 +47,8 @@ class TurnSummary:
     tokens: int
     status: str
     on: bool
+    parent: str = ""
+    head: bool = False
 
 
 @dataclass(frozen=True, slots=True)

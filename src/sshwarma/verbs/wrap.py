@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Final, TypeAlias, cast
 
 from sqlalchemy import Connection
@@ -17,6 +19,7 @@ from sshwarma.terminal.text import Block, Line, block, line, text_lines
 from sshwarma.verbs.arguments import Arg, Flag, ModelMention
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import format_clock, view
+from sshwarma.verbs.wrap_diff import RequestDiff, compare_requests
 from sshwarma.verbs.wrap_preview import CompactedPreview, LogTokens, describe_preview
 from sshwarma.world import turns
 from sshwarma.world.access import Right
@@ -37,7 +40,12 @@ MAX_ROW_ID: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class LayerDetails:
-    """A layer of the context that a model would be sent."""
+    """A layer of the context that a model would be sent.
+
+    Attributes:
+        note: how it was changed, such as `cut by 200 characters`, or why it failed; "" if neither.
+        budget: maximum of tokens of its own; 0 for none.
+    """
 
     name: str
     stability: str
@@ -45,6 +53,7 @@ class LayerDetails:
     tokens: int
     text: str
     note: str
+    budget: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +130,8 @@ def draw_model_request(request: ModelRequest) -> Block:
     return block(*lines)
 
 
-Which: TypeAlias = Annotated[str, Arg(choices=("request", "last"))]
-"""The request that a model would be sent, or the last one that it was."""
+Which: TypeAlias = Annotated[str, Arg(choices=("request", "last", "diff"))]
+"""The request that a model would be sent, the last one that it was, or how they differ."""
 
 
 @verb(
@@ -131,7 +140,13 @@ Which: TypeAlias = Annotated[str, Arg(choices=("request", "last"))]
     needs=Right.ENTER,
     tool=False,
     excludes={"compacted": ("which",), "tokens": ("which",)},
-    examples=("/wrap", "/wrap @qwen", "/wrap @qwen last", "/wrap @qwen --compacted"),
+    examples=(
+        "/wrap",
+        "/wrap @qwen",
+        "/wrap @qwen last",
+        "/wrap @qwen diff",
+        "/wrap @qwen --compacted",
+    ),
 )
 async def wrap(
     caller: Caller,
@@ -140,7 +155,7 @@ async def wrap(
     *,
     compacted: Flag = False,
     tokens: LogTokens | None = None,
-) -> WrappedContext | ModelRequest | CompactedPreview:
+) -> WrappedContext | ModelRequest | RequestDiff | CompactedPreview:
     """Show what a model would be sent here, layer by layer.
 
     As it would be sent if you mentioned it now, with the tools it would be offered. A request that
@@ -149,7 +164,7 @@ async def wrap(
     Args:
         model: the model (default: the one that answered last here).
         which: request, for the request as its provider would receive it, in JSON; last, for the
-            last one that was sent (default: the layers).
+            last one that was sent; diff, for what differs between them (default: the layers).
         compacted: show each row of the log before and after its tool's policy, cuts and summaries.
         tokens: show the same for a log of at most as many tokens (default: all that the context
             has room for).
@@ -158,12 +173,9 @@ async def wrap(
     if compacted or tokens is not None:
         async with services_of(caller).workspaces.take_long_read(caller):
             return await _preview_compaction(caller, agent, tokens or 0)
-    if which == "last":
-        sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
-        if sent is None:
-            raise NotFound(f"No request was sent to {agent.name} here since the server started.")
-        await _require_visible(caller, agent, sent)
-        return ModelRequest(agent.name, sent.at, json.loads(sent.body))
+    sent = await _find_last_request(caller, agent) if which in ("last", "diff") else None
+    if which == "last" and sent is not None:
+        return sent
     async with services_of(caller).workspaces.take_long_read(caller):
         details, context = await compose_for(caller, agent)
     # The view shows the layers; the request needs the provider's library, which loads slowly.
@@ -180,7 +192,24 @@ async def wrap(
         return replace(details, request=body)
     if body is None:
         raise Conflict(f"{agent.name} cannot answer now, so there is no request to show.")
+    if sent is not None:
+        differ = partial(compare_requests, agent.name, sent.sent_at or 0, sent.body, body)
+        return await asyncio.to_thread(differ)  # both may have megabytes
     return ModelRequest(agent.name, None, body)
+
+
+async def _find_last_request(caller: Caller, agent: Agent) -> ModelRequest:
+    """Return the last request that was sent to a model here.
+
+    Raises:
+        NotFound: if none was, or it is no longer known.
+        Forbidden: if the caller may not see all of it.
+    """
+    sent = services_of(caller).turns.last_request(caller.room_id, agent.id)
+    if sent is None:
+        raise NotFound(f"No request was sent to {agent.name} here since the server started.")
+    await _require_visible(caller, agent, sent)
+    return ModelRequest(agent.name, sent.at, json.loads(sent.body))
 
 
 async def _preview_compaction(caller: Caller, agent: Agent, tokens: int) -> CompactedPreview:
@@ -308,6 +337,7 @@ async def compose_for(caller: Caller, agent: Agent) -> tuple[WrappedContext, Mod
                 tokens=layer.tokens,
                 text=layer.text or "\n".join(part.describe() for part in layer.lines),
                 note=layer.note,
+                budget=layer.budget,
             )
             for layer in context.layers
         ),

@@ -74,23 +74,25 @@ _USAGE_WITH_TURNS = usage.outerjoin(turns, turns.c.id == usage.c.turn_id)
 
 
 def read_total_usage(
-    conn: Connection, room_id: str | None, agent_id: str | None = None
+    conn: Connection, room_id: str | None, agent_id: str | None = None, since: str = ""
 ) -> UsageTotals:
-    """Tokens used in a room, or in all of them; by one agent, or by all."""
+    """Tokens used in a room, or in all of them; by one agent, or by all; since a day or ever."""
     query = (
-        select(*_USAGE_SUMS).select_from(_USAGE_WITH_TURNS).where(_usage_filter(room_id, agent_id))
+        select(*_USAGE_SUMS)
+        .select_from(_USAGE_WITH_TURNS)
+        .where(_usage_filter(room_id, agent_id, since))
     )
     return UsageTotals(*conn.execute(query).one())
 
 
 def read_usage_by_model(
-    conn: Connection, room_id: str | None, agent_id: str | None = None
+    conn: Connection, room_id: str | None, agent_id: str | None = None, since: str = ""
 ) -> tuple[ModelUsageTotals, ...]:
     """Return the same for each model, by name."""
     query = (
         select(usage.c.model, func.group_concat(usage.c.agent_id.distinct()), *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS)
-        .where(_usage_filter(room_id, agent_id))
+        .where(_usage_filter(room_id, agent_id, since))
         .group_by(usage.c.model)
         .order_by(usage.c.model)
     )
@@ -101,21 +103,36 @@ def read_usage_by_model(
 
 
 def read_usage_by_room(
-    conn: Connection, agent_id: str | None = None
+    conn: Connection, agent_id: str | None = None, since: str = ""
 ) -> tuple[tuple[str, UsageTotals], ...]:
     """Return the same for each room with any usage, deleted rooms included, by name."""
     query = (
         select(things.c.name, *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.room_id))
-        .where(_usage_filter(None, agent_id))
+        .where(_usage_filter(None, agent_id, since))
         .group_by(usage.c.room_id)
         .order_by(things.c.name)
     )
     return tuple((name or "(gone)", UsageTotals(*sums)) for name, *sums in conn.execute(query))
 
 
+def read_usage_by_day(
+    conn: Connection, room_id: str | None, agent_id: str | None, since: str
+) -> tuple[tuple[str, UsageTotals], ...]:
+    """Return the same for each day with any usage since one, such as `2026-11-21`, in UTC."""
+    day = func.substr(usage.c.created_at, 1, len("2026-11-21"))
+    query = (
+        select(day, *_USAGE_SUMS)
+        .select_from(_USAGE_WITH_TURNS)
+        .where(_usage_filter(room_id, agent_id, since))
+        .group_by(day)
+        .order_by(day)
+    )
+    return tuple((name, UsageTotals(*sums)) for name, *sums in conn.execute(query))
+
+
 def read_tool_counts(
-    conn: Connection, room_id: str | None, agent_id: str | None = None
+    conn: Connection, room_id: str | None, agent_id: str | None = None, since: str = ""
 ) -> tuple[ToolCount, ...]:
     """Number of calls of each tool, the most called first."""
     query = (
@@ -125,7 +142,7 @@ def read_tool_counts(
             func.count().filter(tool_calls.c.status == "error"),
         )
         .select_from(tool_calls.outerjoin(rows, rows.c.id == tool_calls.c.id))
-        .where(_calls_filter(room_id, agent_id))
+        .where(_calls_filter(room_id, agent_id, since))
         .group_by(tool_calls.c.tool_id)
         .order_by(func.count().desc(), tool_calls.c.tool_id)
     )
@@ -165,19 +182,19 @@ def read_skill_use(
 
 
 def read_time_range(
-    conn: Connection, room_id: str | None, agent_id: str | None = None
+    conn: Connection, room_id: str | None, agent_id: str | None = None, since: str = ""
 ) -> tuple[str, str] | None:
     """Return the first and the last time of the counted data, as ISO text in UTC."""
     spans = (
         conn.execute(
             select(func.min(usage.c.created_at), func.max(usage.c.created_at)).where(
-                _usage_filter(room_id, agent_id)
+                _usage_filter(room_id, agent_id, since)
             )
         ).one(),
         conn.execute(
             select(func.min(tool_calls.c.started_at), func.max(tool_calls.c.started_at))
             .select_from(tool_calls.outerjoin(rows, rows.c.id == tool_calls.c.id))
-            .where(_calls_filter(room_id, agent_id))
+            .where(_calls_filter(room_id, agent_id, since))
         ).one(),
     )
     ranges = [(first, last) for first, last in spans if first is not None]
@@ -186,15 +203,17 @@ def read_time_range(
     return min(first for first, _ in ranges), max(last for _, last in ranges)
 
 
-def _usage_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
+def _usage_filter(room_id: str | None, agent_id: str | None, since: str) -> ColumnElement[bool]:
     return and_(
+        usage.c.created_at >= since if since else true(),
         usage.c.room_id == room_id if room_id is not None else true(),
         usage.c.agent_id == agent_id if agent_id is not None else true(),
     )
 
 
-def _calls_filter(room_id: str | None, agent_id: str | None) -> ColumnElement[bool]:
+def _calls_filter(room_id: str | None, agent_id: str | None, since: str) -> ColumnElement[bool]:
     return and_(
+        tool_calls.c.started_at >= since if since else true(),
         tool_calls.c.room_id == room_id if room_id is not None else true(),
         rows.c.author_id == agent_id if agent_id is not None else true(),
     )
