@@ -40,7 +40,7 @@ class CallTimes:
 
 @dataclass(frozen=True, slots=True)
 class RequestUsage:
-    """What a request to a model used, and when its answer ended, in Unix milliseconds."""
+    """What a request to a model used; `ended_at` is in Unix milliseconds."""
 
     turn_id: str
     model: str
@@ -56,7 +56,7 @@ def read_call_times(
 ) -> list[CallTimes]:
     """Return the newest calls of turns, and of people since, in order.
 
-    People's are those since the first turn. Without turns these are the newest calls of people. At most `limit`.
+    People's are those since the first turn; without turns, their newest. At most `limit`.
     """
     turn_ids = [turn.id for turn in found]
     since = min((turn.created_at for turn in found), default=0)

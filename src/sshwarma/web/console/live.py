@@ -160,8 +160,9 @@ class _Tab:
                 task.cancel()
             await asyncio.wait({reading, sending})
         for task in (reading, sending):
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, WebSocketDisconnect):
+                raise error  # a browser may have gone while it was sent something
 
     async def _read(self) -> None:
         """Read until the browser closes the socket; it has nothing to say."""

@@ -13,6 +13,7 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.web.console.call_pages import CallPages
 from sshwarma.web.console.completions import Completions
 from sshwarma.web.console.files_panel import FilesPanel
+from sshwarma.web.console.debug_panel import DebugPanel
 from sshwarma.web.console.here_panel import HerePanel
 from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, LiveRooms, end_with
 from sshwarma.web.console.memory_panel import MemoryPanel
@@ -62,6 +63,7 @@ class Console:
             ToolsetPages(requests),
             ServerPages(requests),
             self._files,
+            DebugPanel(requests, rooms),
         )
 
     @property
