@@ -1,4 +1,4 @@
-"""The panel Debug: what a model is told, turns as a tree, and calls by time."""
+"""The panel Debug: contexts of models, turns as a tree, and calls by time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def open_debug(tabs: Tabs, who: Person, room: str, view: str, **options: object)
 
 
 def count_tokens(asked: Asked) -> int:
-    """Tokens of a request as a provider would count them, by our estimate for each text."""
+    """Tokens of all texts of a request, by our estimate."""
     tools = asked.get("tools", [])
     texts = [json.dumps(tools, ensure_ascii=False, separators=(",", ":"))]  # as they are sent
     for message in asked["messages"]:
@@ -68,7 +68,7 @@ def count_tokens(asked: Asked) -> int:
     return sum(map(estimate_tokens, texts)) + overhead
 
 
-def test_told_adds_up_to_what_the_provider_is_told(
+def test_layers_add_up_to_the_tokens_that_the_provider_gets(
     alice: Person, room: str, tabs: Tabs, model: Model
 ) -> None:
     alice.does("@qwen one", "say in between")

@@ -305,11 +305,13 @@ MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
 
 MAX_CONSOLE_KEYS: Final = 500
 """Keys of a memory that the console shows at once: others are behind a link."""
+
 CONSOLE_UPLOAD_SECONDS: Final = 1800.0
 """Seconds in which a form with a file must arrive: a large one over a slow line takes minutes."""
 
 MAX_CONSOLE_FILES: Final = 3_000
 """Files in one tree of the console: each is an element of its page."""
+
 MAX_OPEN_CALLS: Final = 50
 """Calls that the panel Debug shows unfolded: more hide what one looks for."""
 

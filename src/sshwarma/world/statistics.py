@@ -76,7 +76,7 @@ _USAGE_WITH_TURNS = usage.outerjoin(turns, turns.c.id == usage.c.turn_id)
 def read_total_usage(
     conn: Connection, room_id: str | None, agent_id: str | None = None, since: str = ""
 ) -> UsageTotals:
-    """Tokens used in a room, or in all of them; by one agent, or by all; since a day or ever."""
+    """Tokens used in a room, or in all; by an agent, or by all; since a day or ever."""
     query = (
         select(*_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS)
@@ -119,7 +119,7 @@ def read_usage_by_room(
 def read_usage_by_day(
     conn: Connection, room_id: str | None, agent_id: str | None, since: str
 ) -> tuple[tuple[str, UsageTotals], ...]:
-    """Return the same for each day with any usage since one, such as `2026-11-21`, in UTC."""
+    """Return the same for each day with usage since one as `2026-11-21`, in UTC."""
     day = func.substr(usage.c.created_at, 1, len("2026-11-21"))
     query = (
         select(day, *_USAGE_SUMS)

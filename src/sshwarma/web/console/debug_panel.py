@@ -1,4 +1,4 @@
-"""The panel Debug of a room: what a model is sent, turns as a tree, and calls by time."""
+"""The panel Debug of a room: contexts of models, turns, and calls by time."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class DebugPanel:
         return await self._rooms.show_panel(request, caller, "debug", html)
 
     async def _show_part(self, request: Request) -> Response:
-        """Return what is long, and fetched when it is opened: a request, or rows of a turn."""
+        """Return a long part, fetched when it is opened: a request, or a turn."""
         caller, _ = await self._requests.find_caller(request)
         what, query = request.path_params["what"], request.query_params
         if what == "turn":
@@ -133,7 +133,7 @@ class DebugPanel:
             "model": told.model,
             "told": told,
             "layers": layers,
-            "shares": draw_shares("shares", f"Shares of what {told.model} would be told", shares),
+            "shares": draw_shares("shares", f"Shares of the context of {told.model}", shares),
             "sum": _sum_up(told),
             "equal": _describe_equal(values["diff"]),
             "last": _describe_last(turns[-1]) if turns else None,
@@ -188,12 +188,12 @@ class ToldLayer:
 def _list_layers(told: WrappedContext) -> list[ToldLayer]:
     total = told.total_tokens or 1
     tools = ToldLayer(
-        "tools", "tools", "release", told.tool_tokens, f"{told.tool_tokens / total:.0%}", "", "no",
+        "tools", "tools", "release", told.tool_tokens, f"{told.tool_tokens / total:.1%}", "", "no",
         ", ".join(told.tools) or "No tools are offered.",
     )  # fmt: skip
     layers = [
         ToldLayer(
-            layer.name, layer.side, layer.stability, layer.tokens, f"{layer.tokens / total:.0%}",
+            layer.name, layer.side, layer.stability, layer.tokens, f"{layer.tokens / total:.1%}",
             f"{layer.budget:,}" if layer.budget else "", layer.note or "no", layer.text,
         )
         for layer in told.layers
@@ -235,9 +235,10 @@ def _describe_last(turn: TracedTurn) -> dict[str, str]:
 def make_tree(
     turns: tuple[TurnSummary, ...], own_name: str, *, may_all: bool, may_talk: bool
 ) -> list[TreeTurn]:
-    """Return turns as a tree, oldest first: the branches of a turn come before what follows.
+    """Return turns as a tree, oldest first.
 
-    What follows is in the conversation, or the newest. A turn whose parent is not listed is a root.
+    The branches of a turn come before what follows it, which is in the conversation, or the
+    newest. A turn whose parent is not listed is a root.
     """
     known = {turn.id for turn in turns}
     children: dict[str, list[TurnSummary]] = {}

@@ -50,11 +50,14 @@ HEADERS: Final = {
 
 
 PAGES: Final = (
-    ("/system", "System"),
     ("/tools", "Tools"),
     ("/toolsets", "Toolsets"),
     ("/servers", "Servers"),
+    ("/map", "Map"),
+    ("/figures", "Figures"),
+    ("/term", "Terminal"),
     ("/verbs", "Verbs"),
+    ("/system", "System"),
 )
 """Paths and names of the pages that every page leads to."""
 

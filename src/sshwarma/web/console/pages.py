@@ -12,10 +12,12 @@ from sshwarma.services import Services
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.web.console.call_pages import CallPages
 from sshwarma.web.console.completions import Completions
-from sshwarma.web.console.files_panel import FilesPanel
 from sshwarma.web.console.debug_panel import DebugPanel
+from sshwarma.web.console.figures_page import FiguresPage
+from sshwarma.web.console.files_panel import FilesPanel
 from sshwarma.web.console.here_panel import HerePanel
 from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, LiveRooms, end_with
+from sshwarma.web.console.map_page import MapPage
 from sshwarma.web.console.memory_panel import MemoryPanel
 from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.questions import Questions
@@ -64,6 +66,8 @@ class Console:
             ServerPages(requests),
             self._files,
             DebugPanel(requests, rooms),
+            MapPage(requests),
+            FiguresPage(requests),
         )
 
     @property

@@ -55,8 +55,9 @@ class Segment:
 
 
 def make_element(name: str, *children: str, **attributes: str | float) -> Markup:
-    """Return an element; `_` in names of attributes stands for `-`, at their end for nothing.
+    """Return an element with its text escaped.
 
+    `_` in the name of an attribute stands for `-`, at its end for nothing.
     Children that are no Markup, and all values, are escaped.
     """
     pairs = (
@@ -70,8 +71,9 @@ def make_element(name: str, *children: str, **attributes: str | float) -> Markup
 def make_picture(
     name: str, title: str, description: str, *children: str, **attributes: str | float
 ) -> Markup:
-    """Return a picture with its title and description; `name` is a unique id in the page.
+    """Return a picture with its title and description.
 
+    `name` is an id that nothing else in the page has.
     It is an image to those who hear it, unless `role` says otherwise, as where it has links.
     """
     return make_element(
@@ -112,7 +114,7 @@ def draw_bars(name: str, title: str, bars: Sequence[Bar], kind: str = "part-0") 
 
 
 def draw_columns(name: str, title: str, bars: Sequence[Bar], kind: str = "part-0") -> Markup:
-    """Return columns side by side, with the names of the first and last, and the largest."""
+    """Return columns side by side, the first, the last and the largest named."""
     largest = max((bar.value for bar in bars), default=0) or 1
     step = 100 / max(1, len(bars))
     bottom = LABEL_PIXELS + COLUMN_PIXELS
@@ -141,7 +143,7 @@ def draw_columns(name: str, title: str, bars: Sequence[Bar], kind: str = "part-0
 
 
 def draw_shares(name: str, title: str, parts: Sequence[Bar]) -> Markup:
-    """Return a bar of parts side by side, numbered from 1 as in the table that is below it."""
+    """Return a bar of parts side by side, numbered from 1 as in their table."""
     total = sum(part.value for part in parts) or 1
     drawn: list[str] = []
     at = 0.0
@@ -163,7 +165,7 @@ def draw_shares(name: str, title: str, parts: Sequence[Bar]) -> Markup:
 
 
 def draw_time_line(segments: Iterable[Segment], start: float, end: float) -> Markup:
-    """Return what happened on a line of time; it is decoration of the words beside it."""
+    """Return a line of time, which decorates the words beside it."""
     length = max(end - start, 1e-9)
     parts = []
     for segment in segments:

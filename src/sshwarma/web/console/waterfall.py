@@ -123,7 +123,7 @@ def _describe_calls(calls: Sequence[TracedCall], now: int) -> _Described:
 
 
 def _split_calls(calls: Sequence[TracedCall]) -> list[list[TracedCall]]:
-    """Return calls of people in groups: a pause begins another, but not within a call."""
+    """Return calls of people in groups; a pause between calls begins another."""
     groups: list[list[TracedCall]] = []
     end = 0
     for call in calls:
@@ -146,7 +146,7 @@ def _sum_calls(calls: Sequence[TracedCall], now: int) -> str:
 
 
 def _count_covered(spans: Iterable[tuple[int, int]], least: int) -> int:
-    """Return the milliseconds that any span covers; shorter ones than `least` do not count."""
+    """Return the milliseconds that spans cover, without those under `least`."""
     total, end = 0, 0
     for start, stop in sorted(one for one in spans if one[1] - one[0] >= least):
         total += max(0, stop - max(start, end))
@@ -169,7 +169,7 @@ def _make_lines(
     end: int,
     now: int,
 ) -> list[WaterfallLine]:
-    """Return the lines of requests and calls by time, with nested calls in their callers'."""
+    """Return the lines of requests and calls by time, nested ones in others."""
     top: list[tuple[int, WaterfallLine]] = [
         (one.at, _make_request_line(one, number, start, end)) for number, one in enumerate(requests)
     ]
