@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup local run test test-fast test-all conformance lint bench docs picture lock embeddings
+.PHONY: setup local run test test-fast test-all conformance lint bench docs picture lock vendor embeddings
 
 setup: $(VENV)/.ready
 
@@ -79,6 +79,10 @@ docs: setup
 # docs/session.svg: a session of two people with the stock ssh client, recorded and drawn.
 picture: setup
 	$(BIN)/python -m docs.picture
+
+# Third-party code of the console, built again from vendor/package-lock.json. Needs node and npm.
+vendor:
+	cd vendor && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
 
 # Needs uv. Universal: the same file serves every platform; hashes, and no index's address.
 lock:

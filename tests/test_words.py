@@ -81,8 +81,8 @@ MIN_TEST_NAME_WORDS = 3
 
 
 def _files() -> list[Path]:
-    # `finding` holds the data of a benchmark.
-    left_out = {"__pycache__", "node_modules", "golden", "finding"}
+    # `finding` holds the data of a benchmark, `vendor` what others have written.
+    left_out = {"__pycache__", "node_modules", "golden", "finding", "vendor"}
     endings = {".py", *MARKUP}
     found = [*TOP.glob("*.md"), TOP / "Makefile", TOP / "pyproject.toml"]
     for folder in FOLDERS:
