@@ -23,7 +23,9 @@ _LOST_NAMES: Final = {"\t": "tabs", "\r": "line ends of Windows"}
 class EditDraft:
     """The text of a thing to edit. A terminal opens `line` in its line editor.
 
-    `is_new`: whether there is no such thing yet.
+    Attributes:
+        is_new: whether there is no such thing yet.
+        language: of the text, or the name of its file; "" for prose.
     """
 
     terminal_only: ClassVar[bool] = True
@@ -32,6 +34,7 @@ class EditDraft:
     text: str
     line: str
     is_new: bool = False
+    language: str = ""
 
 
 def hide_tabs(caller: Caller, text: str) -> tuple[str, str]:
@@ -46,8 +49,9 @@ def hide_tabs(caller: Caller, text: str) -> tuple[str, str]:
 
 
 def make_edit_draft(
-    caller: Caller, name: str, text: str, line: str, *, signs: str = "", is_new: bool = False
-) -> EditDraft:
+    caller: Caller, name: str, text: str, line: str, *,
+    signs: str = "", is_new: bool = False, language: str = "",
+) -> EditDraft:  # fmt: skip
     """Return a draft of a text.
 
     Args:
@@ -58,6 +62,7 @@ def make_edit_draft(
         signs: flags of the line that say which signs of the text stand for others. A text that
             comes from a file has none of them.
         is_new: whether there is nothing of that name yet.
+        language: as of `EditDraft`.
 
     Raises:
         Invalid: if the line would be too long to submit, or the editor would lose characters.
@@ -79,7 +84,7 @@ def make_edit_draft(
             " can be sent.",
             hint=f"From a shell: {quote_ssh_command(command)} < FILE",
         )
-    return EditDraft(name, text, line_text, is_new)
+    return EditDraft(name, text, line_text, is_new, language)
 
 
 @view(EditDraft)

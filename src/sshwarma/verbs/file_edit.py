@@ -99,7 +99,8 @@ async def edit_file(caller: Caller, path: FilePath) -> EditDraft:
     draft = await _read_draft(caller, tree, name)
     flags = f" --base {shorten_id(version)}" if version is not None else ""
     draft, signs = hide_tabs(caller, draft)
-    return make_edit_draft(caller, name, draft, f"/file put {quote_word(name)}{flags}", signs=signs)
+    line = f"/file put {quote_word(name)}{flags}"
+    return make_edit_draft(caller, name, draft, line, signs=signs, language=name)
 
 
 def _describe_edit(path: str, version: str, made: Replacement) -> FileEdit:

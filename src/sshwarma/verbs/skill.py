@@ -172,7 +172,8 @@ async def edit_skill(
     await _require_maker(caller, thing)
     if text is None and description is None:
         present = thing.content or ""
-        return make_edit_draft(caller, thing.name, present, f"/skill edit {thing.name}")
+        line = f"/skill edit {thing.name}"
+        return make_edit_draft(caller, thing.name, present, line, language="markdown")
     instructions = None if text is None else _check_skill_text(caller, text)
     new_description = None if description is None else _check_description(description)
 

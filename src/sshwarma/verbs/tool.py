@@ -207,7 +207,8 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
         thing = await find_tool(caller, name)
     except NotFound:
         check_tool_name(name.rpartition(":")[2])
-        return make_edit_draft(caller, name, "", f"/tool new {name}", is_new=True)
+        line = f"/tool new {name}"
+        return make_edit_draft(caller, name, "", line, is_new=True, language="lua")
     if not creation.is_lua_tool(thing):
         raise Invalid(
             f"{thing.label} is not a Lua tool.",
@@ -221,7 +222,8 @@ async def edit_tool(caller: Caller, name: LuaToolName) -> EditDraft:
     await check_may_decide(caller, thing)
     short = {caller.room_id: thing.name, caller.agent.id: f"me:{thing.name}"}
     short_name, source = short.get(thing.parent_id or "", thing.label), thing.content or ""
-    return make_edit_draft(caller, thing.label, source, f"/tool new {short_name}")
+    line = f"/tool new {short_name}"
+    return make_edit_draft(caller, thing.label, source, line, language="lua")
 
 
 @tool.verb(

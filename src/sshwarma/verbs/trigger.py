@@ -175,8 +175,10 @@ async def edit_trigger(caller: Caller, name: TriggerName) -> EditDraft:
         found = await _find(caller, name)
     except NotFound:
         plain = check_name(name.removeprefix(TRIGGER_PREFIX), "trigger")
-        return make_edit_draft(caller, plain, "", f"/trigger new {plain}", is_new=True)
-    return make_edit_draft(caller, found.name, found.script or "", f"/trigger new {found.name}")
+        line = f"/trigger new {plain}"
+        return make_edit_draft(caller, plain, "", line, is_new=True, language="lua")
+    line = f"/trigger new {found.name}"
+    return make_edit_draft(caller, found.name, found.script or "", line, language="lua")
 
 
 @trigger.verb("log", needs=Right.ENTER, tool=False, examples=("/trigger log alarm",))

@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from sshwarma.common.limits import CONSOLE_UPLOAD_SECONDS, MAX_ARCHIVE_BYTES, MAX_FORM_FIELDS
 from sshwarma.common.messages import with_limit
+from sshwarma.web.console.frames import wants_part
 from sshwarma.web.request_body import content_type, read_body
 from sshwarma.workspaces.blobs import Upload
 from sshwarma.world.errors import Invalid, TooLarge
@@ -32,11 +33,14 @@ class FormBody:
     Attributes:
         upload: the file, if the form has one that is not empty.
         file_name: the name of the file in the browser; "" without one.
+        is_exact: whether line ends are those of the text: browsers send CR LF for any, scripts
+            do not.
     """
 
     fields: dict[str, list[str]] = field(default_factory=dict)
     upload: Upload | None = None
     file_name: str = ""
+    is_exact: bool = False
 
     def text(self, name: str) -> str:
         """Return the first value of a field; "" without it."""
@@ -74,7 +78,7 @@ async def read_form(
             pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
         except ValueError as error:
             raise _too_many_fields() from error
-        form = FormBody()
+        form = FormBody(is_exact=wants_part(request))
         for name, value in pairs:
             form.fields.setdefault(name, []).append(value)
         return form

@@ -106,7 +106,9 @@ def read_arguments(verb: Verb, form: FormBody) -> dict[str, Any]:
     properties = verb.input_schema["properties"]
     arguments: dict[str, Any] = {}
     for parameter in verb.parameters:
-        values = [value.replace("\r\n", "\n") for value in form.fields.get(parameter.name, ())]
+        values = form.fields.get(parameter.name, [])
+        if not (form.is_exact and parameter.is_text):
+            values = [value.replace("\r\n", "\n") for value in values]
         if parameter.boolean:
             if values:
                 arguments[parameter.name] = True
