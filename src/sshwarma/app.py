@@ -47,6 +47,7 @@ from sshwarma.settings import (
     is_loopback,
     split_address,
 )
+from sshwarma.ssh.door.browser_shell import BrowserShells
 from sshwarma.ssh.door.context import SshContext
 from sshwarma.ssh.door.login import WorldAuthenticator
 from sshwarma.ssh.door.router import SessionRouter
@@ -330,7 +331,8 @@ class App:
         if listen != "off":
             api = HttpApi(self.world, services, services.settings, line_rate)
             routes = {"/mcp": mcp.http, **oauth_callback_routes(services.hub.oauth_sign_ins)}
-            console = Console(self.world, services, line_rate)
+            shells = BrowserShells(self.ssh_context, self.settings.ssh.max_connections_per_key)
+            console = Console(self.world, services, line_rate, shells)
             http = HttpServer(self.world, metrics, api, routes, services.settings, console)
             with listening_at(listen, "--http"):
                 http.bind(*split_address(listen))
@@ -350,13 +352,10 @@ class App:
         metrics.add(tools(services, self._lua_hosts, lambda: context.git.running))
         metrics.add(
             WorldMetricsCollector(
-                world,
-                self.ssh,
-                services.search,
-                lambda: http.connections if http else 0,
+                world, self.ssh, services.search, lambda: http.connections if http else 0,
                 lambda: context.sftp_clients,
             )
-        )
+        )  # fmt: skip
 
     def _set_client_metadata(self, http: HttpServer | None) -> None:
         """Set where sign-ins to MCP servers return, and the addresses of hooks."""

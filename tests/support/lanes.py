@@ -97,6 +97,8 @@ RARE = frozenset({
     "cli/test_failures.py::test_answer_that_cannot_be_written_is_a_failure",
     "cli/test_failures.py::test_closed_standard_streams_are_no_failure",
     "cli/test_failures.py::test_server_that_is_stopped_is_reported_after_a_while",
+    "console/test_terminal_socket.py::test_flood_of_ten_megabytes_costs_the_server_nothing",
+    "console/test_terminal_socket.py::test_terminal_that_reads_nothing_is_dropped_and_costs_little",
     "lua_tools/test_provider.py::test_waiting_scripts_per_agent_are_limited",
     "mcp_client/test_elicitation.py::test_cancelled_call_ends_the_elicitation",
     "mcp_client/test_elicitation.py::test_concurrent_elicitations_are_asked_in_turn",

@@ -60,6 +60,16 @@ class Site:
         )
 
 
+class Unopened:
+    """Shells of terminals, which these tests do not open."""
+
+    max_per_agent = 1
+    is_stopping = False
+
+    def open(self, *given: object) -> Any:
+        raise NotImplementedError
+
+
 @pytest.fixture
 async def site(world_file: Path) -> AsyncIterator[Site]:
     world = await World.open(world_file, tool_specs())
@@ -73,7 +83,7 @@ async def site(world_file: Path) -> AsyncIterator[Site]:
     _, secret = await world.change(sign_in)
     http = HttpServer(
         world, MetricsPage(), HttpApi(world, services, ReloadableSettings(), pace),
-        console=Console(world, services, pace),
+        console=Console(world, services, pace, Unopened()),
     )  # fmt: skip
     http.bind("127.0.0.1", 0)
     await http.serve()

@@ -328,6 +328,17 @@ page again."""
 CONSOLE_SEND_SECONDS: Final = 20.0
 """Seconds that a tab has to take a message: one that reads nothing is ended."""
 
+MAX_BROWSER_TERMINAL_INPUT_BYTES: Final = 32 * KIB
+"""Bytes of one message of a terminal in a browser: as many as a packet of ssh has. Its script cuts
+a longer paste."""
+
+BROWSER_TERMINAL_SIZE_SECONDS: Final = 20.0
+"""Seconds in which a terminal in a browser says its size: nothing is drawn before."""
+
+MAX_BROWSER_TERMINAL_UNREAD_BYTES: Final = MIB
+"""Bytes that wait for a terminal in a browser: one that does not read is shown less, and has ended
+before so much waits."""
+
 SIGN_IN_LINK_SECONDS: Final = 120
 """Seconds in which a link signs in a browser: it is opened at once, or asked for again."""
 

@@ -14,6 +14,7 @@ RefusedBy: TypeAlias = Literal[
     "answers_per_room",
     "api_requests",
     "console_tabs",
+    "console_terminals",
     "event_streams",
     "hook_posts",
     "http_body_timeout",

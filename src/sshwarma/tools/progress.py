@@ -38,7 +38,7 @@ class CallProgress:
 
     def __init__(self, caller: Caller, call: Row) -> None:
         self._bus = caller.world.bus
-        self._on_report = None if caller.door == "ssh" else caller.on_progress
+        self._on_report = None if caller.is_at_terminal else caller.on_progress
         self._call = call
         self._tool = call.meta["tool"].rpartition(":")[2]
         self._since = time.monotonic()

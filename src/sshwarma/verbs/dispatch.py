@@ -145,7 +145,9 @@ async def _run_verb(
     given: dict[str, Any] | None = None,
 ) -> Any:
     """Run a verb; `given` are arguments of a program, which the audit records."""
-    if verb.ssh_only and caller.door not in (PEOPLE_DOORS if verb.in_console else SSH_DOORS):
+    doors = PEOPLE_DOORS if verb.in_console else SSH_DOORS
+    is_here = caller.door in doors or (verb.works_at_terminals and caller.is_at_terminal)
+    if verb.ssh_only and not is_here:
         raise Forbidden(f"{verb.path} works only over ssh, with your ssh key.")
     program = caller.agent.kind == "model" or caller.door == "mcp"
     if verb.moves and program and not (await caller.room()).models_can_move:

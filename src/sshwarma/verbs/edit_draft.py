@@ -78,7 +78,7 @@ def make_edit_draft(
         )
     line_text = f"{line}{signs} = {text}"
     size, limit = len(line_text.encode()), caller.limits.line_bytes
-    if size > limit and caller.door == "ssh":
+    if size > limit and caller.is_at_terminal:
         raise Invalid(
             f"{name} is too long for the line editor: its line has {size} bytes, at most {limit}"
             " can be sent.",

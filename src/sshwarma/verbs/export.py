@@ -217,7 +217,7 @@ async def export_room(
     texts, left_out, shown, older = await caller.world.store.read(
         lambda conn: _read_document(conn, room.id, before, name_of)
     )
-    if caller.door == "ssh":
+    if caller.is_at_terminal:
         return ExportAdvice(room.name, len(texts), len(shown))
     exits = await caller.visible_exits(room)
     return ExportedRoom(

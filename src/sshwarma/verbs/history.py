@@ -220,7 +220,7 @@ async def _history_of(
     cached, so that showing them costs little.
     """
     has_markdown = (
-        caller.door == "ssh" and read_user_setting(caller.agent.prefs, "markdown") == "on"
+        caller.is_at_terminal and read_user_setting(caller.agent.prefs, "markdown") == "on"
     )
     answers = {
         row.seq: row.content

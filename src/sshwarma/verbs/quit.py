@@ -28,6 +28,7 @@ def draw_goodbye(goodbye: Goodbye) -> Block:
     section="Yourself",
     tool=False,
     ssh_only=True,
+    works_at_terminals=True,
     aliases=("exit", "bye"),
     examples=("/quit",),
 )

@@ -351,6 +351,7 @@ def _make_verb(name: str, section: str, run: Run, options: VerbOptions) -> Verb:
         aside=options.get("aside", False),
         ssh_only=options.get("ssh_only", False),
         in_console=options.get("in_console", False),
+        works_at_terminals=options.get("works_at_terminals", False),
         takes_bytes=options.get("takes_bytes", False),
         adds_piped_text=options.get("adds_piped_text", True),
         takes_exact_text=options.get("takes_exact_text", False),

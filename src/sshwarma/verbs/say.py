@@ -220,7 +220,7 @@ async def _name_unheard(caller: Caller, row: Row) -> list[str]:
 
 def _hint_at_verb(caller: Caller, message: str) -> list[str]:
     """Return a hint at a verb that was typed without its slash, once a connection."""
-    line = find_slash_line(message) if caller.door == "ssh" else ""
+    line = find_slash_line(message) if caller.is_at_terminal else ""
     here = caller.connection
     if not line or (here is not None and not here.is_new_hint(line)):
         return []

@@ -124,6 +124,7 @@ class Verb:
         aside: whether a terminal runs it while another line is running.
         ssh_only: whether it only works over ssh with a key, not with a token and not for models.
         in_console: whether it also works in the console.
+        works_at_terminals: whether a terminal in a browser has it, too, though it is `ssh_only`.
         takes_bytes: whether piped input is a content of any bytes, `Caller.upload`, and not text.
         adds_piped_text: whether piped text follows a text that is given.
         takes_exact_text: whether piped text keeps its last line end, and no text goes before it.
@@ -157,6 +158,7 @@ class Verb:
     aside: bool
     ssh_only: bool
     in_console: bool
+    works_at_terminals: bool = False
     takes_bytes: bool = False
     adds_piped_text: bool = True
     takes_exact_text: bool = False
@@ -196,9 +198,7 @@ class Verb:
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in the order of the signature, without the caller."""
         hints = get_type_hints(self.run, include_extras=True)
-        return tuple(
-            self._parameter(parameter, hints[parameter.name]) for parameter in self.signature
-        )
+        return tuple(self._parameter(one, hints[one.name]) for one in self.signature)
 
     @cached_property
     def positional(self) -> tuple[Parameter, ...]:

@@ -43,6 +43,7 @@ class VerbOptions(TypedDict, total=False):
         ssh_only: whether it needs a terminal or an ssh key; the HTTP API does not list it, and it
             is not a tool.
         in_console: whether it works in the console, too, where people edit texts.
+        works_at_terminals: whether it needs a terminal and no key: one in a browser will do.
     """
 
     examples: Required[tuple[str, ...]]
@@ -65,6 +66,7 @@ class VerbOptions(TypedDict, total=False):
     aside: bool
     ssh_only: bool
     in_console: bool
+    works_at_terminals: bool
     takes_bytes: bool
     adds_piped_text: bool
     takes_exact_text: bool

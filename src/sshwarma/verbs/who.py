@@ -59,7 +59,7 @@ def draw_person_list(result: PersonList) -> Block:
 async def who(caller: Caller) -> PersonList:
     """List who is connected.
 
-    Everyone connected now, with room, connection (ssh or mcp) and idle time. A private room
+    Everyone connected now, with room, connection (ssh, web or mcp) and idle time. A private room
     that you may not enter is left out. Models that answer are listed too, without a room: they
     answer in every room where they are called.
 

@@ -179,7 +179,8 @@ async def wrap(
     async with services_of(caller).workspaces.take_long_read(caller):
         details, context = await compose_for(caller, agent)
     # The view shows the layers; the request needs the provider's library, which loads slowly.
-    is_drawn = caller.door in ("ssh", "exec") and not caller.wants_json
+    is_at_shell = caller.door == "exec" or caller.is_at_terminal
+    is_drawn = is_at_shell and not caller.wants_json
     if which is None and is_drawn:
         return details
     try:

@@ -84,6 +84,12 @@ class Caller:
     model_reader: Reader | None = None
 
     @property
+    def is_at_terminal(self) -> bool:
+        """Whether somebody has typed a line, over ssh or in the terminal of a browser."""
+        here = self.connection
+        return self.door == "ssh" or bool(self.door == "web" and here and here.is_terminal)
+
+    @property
     def reader(self) -> Reader:
         """Who reads the results of the request."""
         return self.model_reader or reader_at(self.door)
@@ -158,9 +164,8 @@ class Caller:
             if self.may_know_of(room, now_ms()):
                 return room
         names = [room.name for room in await self.known_rooms()]
-        raise unknown_name_error(
-            "room", name, known=names, hint=next_call("{} lists them.", "rooms")
-        )
+        hint = next_call("{} lists them.", "rooms")
+        raise unknown_name_error("room", name, known=names, hint=hint)
 
     @property
     def is_shown_in_room(self) -> bool:
@@ -379,17 +384,12 @@ class Caller:
             result = work(tx)
             if notice:
                 self.append_notice(tx, notice)
+            scripts = name_scripts(self.command, self.call_stack)
+            request = describe_request(self.line, self.arguments, scripts)
             record_change(
-                tx,
-                door=self.door,
-                verb=self.verb,
-                request=describe_request(
-                    self.line, self.arguments, name_scripts(self.command, self.call_stack)
-                ),
-                agent_id=self.agent.id,
-                room_id=self.room_id,
-                origin=self.origin,
-            )
+                tx, door=self.door, verb=self.verb, request=request, agent_id=self.agent.id,
+                room_id=self.room_id, origin=self.origin,
+            )  # fmt: skip
             return result
 
         return await self.world.change(run_with_audit)

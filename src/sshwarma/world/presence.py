@@ -21,7 +21,8 @@ class AgentConnection:
     """One live connection of an agent, in one room.
 
     Times are seconds of `time.monotonic`. `program` is the name that an MCP client gives itself;
-    `hints` were given to who types, and are not repeated.
+    `hints` were given to who types, and are not repeated. `is_browser_terminal`: whether it is a
+    terminal in a browser, where people type lines as over ssh.
     """
 
     agent_id: str
@@ -31,6 +32,12 @@ class AgentConnection:
     connected_at: float = field(default_factory=time.monotonic)
     last_active: float = field(default_factory=time.monotonic)
     hints: set[str] = field(default_factory=set)
+    is_browser_terminal: bool = False
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody types lines there, and is shown what is not in the log."""
+        return self.door == "ssh" or self.is_browser_terminal
 
     def is_new_hint(self, hint: str) -> bool:
         """Return whether a hint was not given here before, and note that it is."""

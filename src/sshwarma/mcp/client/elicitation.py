@@ -171,7 +171,7 @@ class Elicitation:
         self._world.bus.publish(PersonalNotice(agent_id, name, text, hint))
 
     def _is_at_terminal(self, agent_id: str) -> bool:
-        return any(link.door == "ssh" for link in self._world.presence.connections_of(agent_id))
+        return any(link.is_terminal for link in self._world.presence.connections_of(agent_id))
 
 
 def parse_field_value(field: ElicitationField, reply: str) -> Any:

@@ -156,7 +156,9 @@ class SshContext:
         Raises:
             Forbidden: if the agent is deleted or disabled.
         """
-        return self.make_caller(connection.agent_id, "ssh", origin_of(link.peer), connection)
+        return self.make_caller(
+            connection.agent_id, connection.door, origin_of(link.peer), connection
+        )
 
     def utf8(self, env: dict[str, str]) -> bool:
         """Return whether a client's locale is UTF-8; True if the client sent no locale."""

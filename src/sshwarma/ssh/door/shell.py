@@ -67,14 +67,16 @@ class ShellHandler(ChannelHandler):
     """The handler of one shell with a terminal."""
 
     def __init__(
-        self, context: SshContext, agent_id: str, link: ClientLink, channel: Channel
-    ) -> None:
+        self, context: SshContext, agent_id: str, link: ClientLink, channel: Channel,
+        connection: AgentConnection | None = None, start_room_id: str = "",
+    ) -> None:  # fmt: skip
         self._context = context
         self._world = context.world
         self._agent_id = agent_id
         self._link = link
         self._channel = channel
-        self._connection = AgentConnection(agent_id, LOBBY_ID, "ssh")
+        self._connection = connection or AgentConnection(agent_id, LOBBY_ID, "ssh")
+        self._start_room_id = start_room_id
         self._stops: list[Callable[[], None]] = []
         self._is_leaving = False  # when the lines that have come are done
         self._ended = False
@@ -224,6 +226,7 @@ class ShellHandler(ChannelHandler):
         world, agent = self._world, self._context.require_agent(self._agent_id)
         old_room_id = agent.room_id
         start = old_room_id if read_user_setting(agent.prefs, "start") == "last" else LOBBY_ID
+        start = self._start_room_id or start
         self._connection.room_id = await arrival.find_start_room(world, agent, start)
         if self._ended:
             return

@@ -30,6 +30,7 @@ from sshwarma.web.console.sign_in import check_origin
 from sshwarma.web.console.system_page import SystemPage
 from sshwarma.web.console.tools_panel import ToolsPanel
 from sshwarma.web.console.toolset_pages import ToolsetPages
+from sshwarma.web.console.terminal_page import Shells, TerminalPages
 from sshwarma.web.console.verb_pages import VerbPages
 from sshwarma.web.errors import Unauthorized
 from sshwarma.world.browser_sessions import read_idle_seconds_left
@@ -42,7 +43,9 @@ from sshwarma.world.world import World
 class Console:
     """The pages of the console, each group of them an object with `routes`."""
 
-    def __init__(self, world: World, services: Services, line_rate: LineRateLimiter) -> None:
+    def __init__(
+        self, world: World, services: Services, line_rate: LineRateLimiter, shells: Shells
+    ) -> None:
         self._world = world
         self._requests = requests = ConsoleRequests(world, services, line_rate)
         drawings = RowDrawings(world)
@@ -68,6 +71,7 @@ class Console:
             DebugPanel(requests, rooms),
             MapPage(requests),
             FiguresPage(requests),
+            TerminalPages(requests, shells),
         )
 
     @property
