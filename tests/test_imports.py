@@ -118,8 +118,10 @@ The workers are programs of other processes: to import them here would load the 
 or Lua, into the server.
 """
 
-OTHER_DOTTED_NAMES = {"sshwarma.agent", "sshwarma.connection", "sshwarma.lock", "sshwarma.toml"}
-"""Names of files and keys in strings; no module has such a name."""
+OTHER_DOTTED_NAMES = {
+    *("sshwarma.agent", "sshwarma.connection", "sshwarma.lock", "sshwarma.term", "sshwarma.toml"),
+}
+"""Names of files, keys and a protocol in strings; no module has such a name."""
 
 
 def _dotted_names(tree: ast.Module) -> Iterator[str]:

@@ -37,13 +37,18 @@ class EditDraft:
     language: str = ""
 
 
+def _has_tabs(caller: Caller) -> bool:
+    """Return whether the editor of the caller has tabs: that of a page, no terminal's."""
+    return caller.door == "web" and not caller.is_at_terminal
+
+
 def hide_tabs(caller: Caller, text: str) -> tuple[str, str]:
     """Return a text with TAB_SIGN for tabs, and the flag of a line that says so.
 
     The text as it is, and "", if it has no tabs, or has the sign itself; and in a browser, whose
     editor has tabs.
     """
-    if "\t" not in text or TAB_SIGN in text or caller.door == "web":
+    if "\t" not in text or TAB_SIGN in text or _has_tabs(caller):
         return text, ""
     return text.replace("\t", TAB_SIGN), " --tabs"
 
@@ -68,7 +73,7 @@ def make_edit_draft(
         Invalid: if the line would be too long to submit, or the editor would lose characters.
     """
     command = line.removeprefix("/")
-    if lost := _LOST_CHARACTERS.search(text.replace("\t", "") if caller.door == "web" else text):
+    if lost := _LOST_CHARACTERS.search(text.replace("\t", "") if _has_tabs(caller) else text):
         what = _LOST_NAMES.get(lost[0], "control characters")
         if lost[0] == "\r" and "\n" in text.replace("\r\n", ""):
             what = "line ends of two kinds"

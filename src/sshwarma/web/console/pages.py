@@ -28,9 +28,9 @@ from sshwarma.web.console.server_pages import ServerPages
 from sshwarma.web.console.session_pages import SessionPages
 from sshwarma.web.console.sign_in import check_origin
 from sshwarma.web.console.system_page import SystemPage
+from sshwarma.web.console.terminal_page import Shells, TerminalPages
 from sshwarma.web.console.tools_panel import ToolsPanel
 from sshwarma.web.console.toolset_pages import ToolsetPages
-from sshwarma.web.console.terminal_page import Shells, TerminalPages
 from sshwarma.web.console.verb_pages import VerbPages
 from sshwarma.web.errors import Unauthorized
 from sshwarma.world.browser_sessions import read_idle_seconds_left
