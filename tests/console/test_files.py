@@ -139,7 +139,6 @@ def test_file_is_made_renamed_and_deleted(alice: Person, room: str, tabs: Tabs) 
     page.get_by_label("New name").fill("../out.md")
     page.get_by_role("button", name="Rename").click()
     page.locator("#files-answer", has_text="must not leave the workspace").wait_for()
-    assert page.get_by_label("New name").input_value() == "../out.md"
     page.get_by_role("button", name="Delete", exact=True).click()
     page.locator("#files-answer", has_text="Removed notes/second.md").wait_for()
     assert alice.json(f"files --room {room}")["count"] == 0

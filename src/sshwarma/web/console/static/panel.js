@@ -24,9 +24,11 @@ function mark() {
 // What a form has answered stays beside it when the panel is drawn again.
 function listAnswers() {
   const places = [...panel.querySelectorAll("form[data-part]")].map((form) => document.getElementById(form.dataset.part));
+  places.push(...panel.querySelectorAll("[data-kept]"));
   return [...new Set(places)].filter((one) => one && panel.contains(one)).map((one) => [one.id, [...one.childNodes]]);
 }
 
+const isBusy = () => panel.querySelector("form[aria-busy=true]") !== null;
 const mayLeave = () => !panel.querySelector("[data-unsaved]") || confirm("Something here is not saved yet. Leave it?");
 
 export async function load(path, { push = true, isAgain = false } = {}) {
@@ -38,6 +40,7 @@ export async function load(path, { push = true, isAgain = false } = {}) {
     const answer = await fetchPart(path, { signal: mine.signal, isItself: isAgain });
     const html = await answer.text();
     if (mine.signal.aborted || (isAgain && panel.querySelector("[data-unsaved]"))) return;
+    if (isAgain && isBusy()) return refresh(); // the answer of a form is on its way into this panel
     const top = panel.scrollTop;
     const focused = isAgain && panel.contains(document.activeElement) ? document.activeElement.id : "";
     const wereOpen = isAgain ? [...panel.querySelectorAll("details[id]")].map((one) => [one.id, one.open]) : [];
@@ -105,6 +108,7 @@ let waiting;
 export function refresh() {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
+    if (isBusy()) return refresh();
     const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select, [contenteditable=true]");
     if (shown && !isTyping && !panel.querySelector("[data-unsaved]")) load(shown, { push: false, isAgain: true });
   }, SETTLE_MILLISECONDS);
