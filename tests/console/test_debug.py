@@ -140,6 +140,17 @@ def test_turns_are_a_tree_whose_buttons_change_it(alice: Person, room: str, tabs
     page.locator(".turns > li").nth(3).wait_for()
 
 
+def test_buttons_of_turns_work_without_scripts(alice: Person, room: str, tabs: Tabs) -> None:
+    alice.does("@qwen one")
+    page = tabs(alice)
+    plain = tabs(alice, java_script_enabled=False, storage_state=page.context.storage_state())
+    plain.goto(f"{page.url.rstrip('/')}/room/{room}/debug?view=turns")
+    plain.get_by_role("button", name="Drop").click()
+    plain.wait_for_url("**/debug?view=turns")
+    plain.get_by_role("button", name="Restore").wait_for()
+    assert alice.json("message list")["turns"][0]["status"] == "dropped"
+
+
 def test_who_may_not_change_turns_has_no_buttons(
     alice: Person, bob: Person, room: str, tabs: Tabs
 ) -> None:
