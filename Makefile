@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup local run test test-fast test-all conformance lint bench docs picture lock vendor embeddings
+.PHONY: setup local run test test-fast test-all conformance lint bench docs picture screens lock vendor embeddings
 
 setup: $(VENV)/.ready
 
@@ -79,6 +79,10 @@ docs: setup
 # docs/session.svg: a session of two people with the stock ssh client, recorded and drawn.
 picture: setup
 	$(BIN)/python -m docs.picture
+
+# Pictures of every page of the console: docs/screens. Needs chromium-headless-shell.
+screens: setup
+	$(BIN)/python -m docs.screens
 
 # Third-party code of the console, built again from vendor/package-lock.json. Needs node and npm.
 vendor:

@@ -13,7 +13,7 @@ from console.test_for_everybody import DESK, PHONE, find_violations
 from console.test_sign_in import ask, sign_in
 from sshwarma.common.limits import MAX_ARCHIVE_BYTES
 from sshwarma.common.units import MIB
-from support.console_tabs import Tabs
+from support.console_tabs import Tabs, write_text
 from support.copying import sftp
 from support.driver import Person, Server
 from support.images import encode_image, paint_flag
@@ -125,7 +125,7 @@ def test_file_is_made_renamed_and_deleted(alice: Person, room: str, tabs: Tabs) 
     yes(page)
     page.get_by_label("New file").fill("notes/first.md")
     page.get_by_role("button", name="Write it").click()
-    page.locator("#file-text").fill("# Head\n")
+    write_text(page, "#file-text", "# Head\n")
     save(page, "Made notes/first.md")
     page.get_by_role("link", name="Show the file").click()
     page.locator(".file-text .s-heading", has_text="Head").wait_for()

@@ -62,7 +62,7 @@ def test_what_needs_the_ssh_key_is_refused_and_the_line_editor_works(
     alice: Person, room: str, tabs: Tabs
 ) -> None:
     page = open_terminal(tabs, alice, room)
-    for line in ("token new x", "token list", "invite list", "web link", "web list"):
+    for line in ("token new x", "token list", "invite list", "web link"):
         type_line(page, f"/{line}")
         name = "_".join(line.split()[:2])
         expect_screen(page, f"{name} works only over ssh")

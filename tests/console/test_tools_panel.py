@@ -165,8 +165,8 @@ def test_form_of_a_tool_calls_it_and_again_with_changes(
     call = ann.json("sql SELECT args FROM tool_calls ORDER BY started_at DESC LIMIT 1")["rows"]
     assert json.loads(call[0][0]) == {"where": {"path": "b.txt"}, "colour": "red"}
     page.get_by_role("link", name="All of the call").click()
-    page.locator("#panel h1, #panel h2", has_text=f"{kit_id}:paint").first.wait_for()
-    page.get_by_role("link", name="Run again with changes").last.click()
+    page.locator("#panel .call-details").wait_for()
+    page.locator("#panel").get_by_role("link", name="Run again with changes").click()
     page.get_by_label("where").wait_for()
     assert "b.txt" in page.get_by_label("where").input_value()
     page.goto(f"{page.url.partition('?')[0]}?from=99999")

@@ -75,6 +75,14 @@ def tabs(browser: Browser) -> Iterator[Tabs]:
         assert complaints == []
 
 
+def write_text(page: Page, field: str, text: str, *, adds: bool = False) -> None:
+    """Type a text into the editor of a field, over what is there, or before it."""
+    content = page.locator(f"{field} + .editor .cm-content")
+    content.click()
+    page.keyboard.press("Control+Home" if adds else "Control+a")
+    page.keyboard.insert_text(text)
+
+
 def find_link(who: Person, command: str = "web") -> str:
     """The link that `ssh HOST web` prints."""
     found = re.search(r"http\S+", who.run(command).out)

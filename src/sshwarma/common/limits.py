@@ -303,6 +303,12 @@ MAX_CONSOLE_TABS_PER_AGENT: Final = 20
 MAX_CONSOLE_MESSAGE_BYTES: Final = 64 * KIB
 """Bytes of a message that a tab sends: it has little to say, as lines come by forms."""
 
+MAX_DESCRIBED_ROOMS: Final = 200
+"""Rooms of which the console's first page shows what is new: each may be read from the disk."""
+
+MAX_SEEN_ROOMS: Final = 200
+"""Rooms of which is known what somebody has seen in a browser: they are part of the account."""
+
 MAX_CONSOLE_KEYS: Final = 500
 """Keys of a memory that the console shows at once: others are behind a link."""
 

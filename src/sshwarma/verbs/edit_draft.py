@@ -38,7 +38,7 @@ class EditDraft:
 
 
 def _has_tabs(caller: Caller) -> bool:
-    """Return whether the editor of the caller has tabs: that of a page, no terminal's."""
+    """Return whether the editor of the caller has tabs: in a page, not a terminal."""
     return caller.door == "web" and not caller.is_at_terminal
 
 

@@ -15,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame, Opcode
 
 
 async def serve_connection(
@@ -37,8 +38,16 @@ WRITE_CHUNK: Final = "write_chunk of sshwarma"
 """Key of `HttpConnection.write_chunk` among the extensions of an ASGI scope."""
 
 
+WRITE_FRAME: Final = "write_frame of sshwarma"
+"""Key of `SocketConnection.write_frame` among the extensions of the scope of a WebSocket."""
+
 ABORT: Final = "abort of sshwarma"
 """Key of what drops the connection of a WebSocket, among the extensions of its scope."""
+
+
+def encode_frame(text: str) -> bytes:
+    """Return a text as the frame that a server sends, the same for all clients."""
+    return Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
 
 
 def _extend(app: ASGIApp, key: str, value: object) -> ASGIApp:
@@ -65,6 +74,18 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.app = _extend(self.app, ABORT, self.transport.abort)
+        self.app = _extend(self.app, WRITE_FRAME, self.write_frame)
+
+    def write_frame(self, frame: bytes) -> bool:
+        """Write a frame at once, without the work of `send` of ASGI.
+
+        Returns False if that cannot be now: the client must read first, or the socket is closed.
+        """
+        is_open = self.handshake_complete and not self.close_sent and not self.disconnected
+        if not is_open or not self.writable.is_set() or self.transport.is_closing():
+            return False
+        self.transport.write(frame)
+        return True
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

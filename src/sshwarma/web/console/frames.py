@@ -110,6 +110,11 @@ class Frames:
         self._templates.filters["exact"] = _escape_exactly
         self._templates.filters["room_path"] = room_path
 
+    @property
+    def pages(self) -> tuple[tuple[str, str], ...]:
+        """Paths and names of the pages for everybody."""
+        return PAGES
+
     def render(self, frame: str, **values: Any) -> Markup:
         """Return a template with values in it."""
         static = f"/static/{static_version()}"
@@ -149,7 +154,7 @@ def wants_part(request: Request) -> bool:
 
 def _escape_exactly(value: Any) -> Markup:
     """Return a value for a field, with the line ends that a parser would change."""
-    return Markup(escape(value).replace("\r", "&#13;"))  # noqa: S704 - it is escaped
+    return Markup(str(escape(value)).replace("\r", "&#13;"))  # noqa: S704 - it is escaped
 
 
 def _make_visible(value: Any) -> Any:

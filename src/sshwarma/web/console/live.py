@@ -1,7 +1,7 @@
 """`/live`: what happens in a room, as it happens, for one tab of a browser.
 
-Nothing is queued for a tab: it is sent the rows after the last that it has, and the present state
-of answers that are being written. So a tab that reads slowly skips ahead, and costs no memory.
+Nothing is queued for a tab: it is sent the rows after the last that it has; `room_drafts` sends the
+answers that are being written. So a tab that reads slowly skips ahead, and costs no memory.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 from collections import Counter, deque
-from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -25,11 +25,11 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
-from sshwarma.events.draft_changes import DraftChanges
 from sshwarma.verbs.mem import find_memory, read_memory
-from sshwarma.web._uvicorn import ABORT
+from sshwarma.web._uvicorn import ABORT, WRITE_FRAME
 from sshwarma.web.console.frames import room_path
 from sshwarma.web.console.messages import draw_message
+from sshwarma.web.console.room_drafts import AllDrafts
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
@@ -41,12 +41,12 @@ from sshwarma.world.events import (
     PresenceChanged,
     RowAppended,
     StreamEnded,
-    StreamUpdated,
     TurnsChanged,
     WorldChanged,
 )
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.row import Row
+from sshwarma.world.seen_rows import note_seen
 from sshwarma.world.world import World
 
 MAX_REASON_BYTES: Final = 123
@@ -75,6 +75,7 @@ class LiveRooms:
         self._world = world
         self._drawings = drawings
         self._counts: Counter[str] = Counter()  # by agent
+        self._drafts = AllDrafts(world)
         self._tasks = BackgroundTasks()
         self._leaving: set[AgentConnection] = set()
 
@@ -92,9 +93,17 @@ class LiveRooms:
         is_closed = False
         try:
             await movement.record_arrival(self._world, link)
-            await tab.run()
+            write = socket.scope["extensions"][WRITE_FRAME]
+            self._drafts.add(caller.room_id, tab, write)
+            try:
+                await tab.run()
+            finally:
+                self._drafts.remove(caller.room_id, tab)
             is_closed = not tab.reason
         finally:
+            if tab.seen:
+                mark = partial(note_seen, agent_id=agent_id, room_id=caller.room_id, seq=tab.seen)
+                self._tasks.spawn(self._world.change(mark), name="note what was seen")
             self._counts[agent_id] -= 1
             if not self._counts[agent_id]:
                 del self._counts[agent_id]
@@ -132,7 +141,6 @@ class _Tab:
         self._caller = caller
         self._room_id = caller.room_id
         self._seq = after
-        self._drafts = DraftChanges()
         self._tells: deque[Row] = deque(maxlen=MAX_CONSOLE_ROWS)  # the page has those before
         self._ended: list[str] = []  # turns whose text is in rows now
         self._has_moves = True
@@ -140,6 +148,11 @@ class _Tab:
         self._projects: set[str] = set()  # containers of memories that have changed
         self.reason = ""
         self._changed = asyncio.Event()
+
+    @property
+    def seen(self) -> int:
+        """Number of the last row that was sent; 0 without one."""
+        return self._seq
 
     async def run(self) -> None:
         """Send until the browser closes the socket, or its agent has to leave."""
@@ -171,10 +184,7 @@ class _Tab:
 
     def _on_event(self, event: object) -> None:
         match event:
-            case StreamUpdated():
-                self._drafts.take(event)
             case StreamEnded(turn_id=turn_id):
-                self._drafts.take(event)
                 self._ended.append(turn_id)
             case RowAppended(row=row) if row.kind == "tell":
                 self._tells.append(row)
@@ -182,7 +192,6 @@ class _Tab:
                 if row.kind == "notice":  # which is how a call asks, and how it is answered
                     self._stale.add("questions")
                 if row.turn_id:
-                    self._drafts.forget(row.turn_id)
                     self._ended.append(row.turn_id)
             case AgentEvicted(reason=reason):
                 # Of an eviction from everywhere, the open request of the tab knows.
@@ -240,7 +249,6 @@ class _Tab:
             messages.append({"type": "tell", "html": html, "at": row.created_at})
         ended, self._ended = self._ended, []
         messages += [{"type": "end", "turn": turn_id} for turn_id in dict.fromkeys(ended)]
-        messages += self._take_drafts()
         if self._has_moves:
             self._has_moves = False
             here = self._world.presence.in_room(self._room_id)
@@ -254,17 +262,6 @@ class _Tab:
         stale, self._stale = self._stale, set()
         messages += [{"type": "stale", "what": what} for what in sorted(stale)]
         return messages
-
-    def _take_drafts(self) -> Iterator[dict[str, Any]]:
-        for part in self._drafts.read():
-            if part.room_id != self._room_id:
-                continue
-            common = {"turn": part.turn_id, "who": self._world.agents.name_of(part.author_id)}
-            waits = ", ".join([*part.tools, part.waits] if part.waits else part.tools)
-            if part.text is not None:
-                yield {"type": "set", **common, "text": part.text, "waits": waits}
-            else:
-                yield {"type": "add", **common, "text": part.more or "", "waits": waits}
 
 
 async def end_with(socket: WebSocket, error: WorldError, code: int) -> None:

@@ -23,6 +23,7 @@ from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.room_page import RoomPages
+from sshwarma.web.console.rooms_page import RoomsPage
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.console.server_pages import ServerPages
 from sshwarma.web.console.session_pages import SessionPages
@@ -54,7 +55,8 @@ class Console:
         rooms = RoomPages(requests, drawings, questions, messages)
         self._files = FilesPanel(requests, rooms)
         self._pages = (
-            SessionPages(requests, messages),
+            SessionPages(requests),
+            RoomsPage(requests, messages),
             messages,
             rooms,
             questions,

@@ -1,4 +1,4 @@
-"""Signing in and out, the list of rooms, and files of the console itself."""
+"""Signing in and out, and files of the console itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from sshwarma.verbs.dispatch import invoke
 from sshwarma.web.console.frames import send_static
-from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.requests import ConsoleRequests
 from sshwarma.web.request_body import read_body
 from sshwarma.world.errors import Invalid
@@ -22,16 +20,14 @@ MAX_SIGN_IN_BYTES = 1_000
 class SessionPages:
     """The pages of who comes and goes."""
 
-    def __init__(self, requests: ConsoleRequests, messages: Messages) -> None:
+    def __init__(self, requests: ConsoleRequests) -> None:
         self._requests = requests
-        self._messages = messages
 
     @property
     def routes(self) -> list[BaseRoute]:
         """The routes, for Starlette."""
         page = self._requests.page
         return [
-            Route("/", page(self._show_rooms)),
             Route("/in", page(self._show_sign_in)),
             Route("/in", page(self._begin), methods=["POST"]),
             Route("/out", page(self._end), methods=["POST"]),
@@ -59,17 +55,6 @@ class SessionPages:
         response = RedirectResponse("/in", status_code=303)
         await self._requests.sign_in.sign_out(request, response)
         return response
-
-    async def _show_rooms(self, request: Request) -> Response:
-        caller, _ = await self._requests.find_caller(request)
-        listed = await invoke(caller, "rooms", {})
-        return self._requests.frames.show(
-            "rooms.html",
-            title="Rooms",
-            who=caller.agent.name,
-            rooms=listed.rooms,
-            messages=await self._messages.render(caller.agent),
-        )
 
     async def _send_static(self, request: Request) -> Response:
         return send_static(request.path_params["version"], request.path_params["path"])

@@ -47,6 +47,7 @@ const terminal = new Terminal({
   cursorBlink: !matchMedia("(prefers-reduced-motion: reduce)").matches,
   fontFamily: "ui-monospace, monospace",
   fontSize: 14,
+  lineHeight: 1.2, // in rows as high as the font, underscores are cut
   linkHandler: { activate: follow },
   minimumContrastRatio: 4.5,
   screenReaderMode: localStorage.getItem(READER_KEY) === "yes",

@@ -1,0 +1,134 @@
+"""Where one can go: rooms with what is new in them, and what waits for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from sshwarma.common.limits import MAX_DESCRIBED_ROOMS
+from sshwarma.tools.approval_people import may_approve
+from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.log_rows import make_snippet
+from sshwarma.verbs.rooms import RoomListItem
+from sshwarma.web.console.frames import room_path
+from sshwarma.web.console.messages import Messages
+from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.world.access import Right
+from sshwarma.world.caller import Caller
+from sshwarma.world.ids import now_ms
+from sshwarma.world.rooms import Room
+from sshwarma.world.seen_rows import read_seen
+
+READ_ROWS: Final = 20
+"""Rows of each room in which the newest line is looked for."""
+
+_TALK: Final = ("chat", "emote")
+"""Kinds of rows that the list of rooms shows the newest of."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedRoom:
+    """A room in the list.
+
+    Attributes:
+        unread: rows after the last that the person has seen in a browser; 0 if it is there.
+        newest: the newest line that somebody said, and who; "" without one.
+        waiting: calls that wait for an answer that the person may give.
+    """
+
+    item: RoomListItem
+    unread: int = 0
+    newest: str = ""
+    waiting: int = 0
+
+
+class RoomsPage:
+    """The first page, the page that leads anywhere, and the badge of what waits."""
+
+    def __init__(self, requests: ConsoleRequests, messages: Messages) -> None:
+        self._requests = requests
+        self._messages = messages
+
+    @property
+    def routes(self) -> list[BaseRoute]:
+        """The routes, for Starlette."""
+        page = self._requests.page
+        return [
+            Route("/", page(self._show)),
+            Route("/go", page(self._go)),
+            Route("/keys", page(self._show_keys)),
+            Route("/waiting", page(self._show_waiting)),
+        ]
+
+    async def _show(self, request: Request) -> Response:
+        caller, _ = await self._requests.find_caller(request)
+        return self._requests.frames.show(
+            "rooms.html", title="Rooms", who=caller.agent.name,
+            rooms=await self._describe(caller),
+            messages=await self._messages.render(caller.agent),
+        )  # fmt: skip
+
+    async def _describe(self, caller: Caller) -> list[DescribedRoom]:
+        """Return the rooms that the caller may know of, the first with what is new."""
+        listed = (await invoke(caller, "rooms", {})).rooms
+        rooms = {room.name: room for room in await caller.known_rooms()}
+        world, agent = caller.world, caller.agent
+        seen = await world.store.read(lambda conn: read_seen(conn, agent.id))
+        present = {one.room_id for one in world.presence.connections_of(agent.id)}
+
+        async def describe(item: RoomListItem) -> DescribedRoom:
+            room = rooms[item.name]
+            if Right.ENTER not in room.rights_of(agent, now=now_ms()):
+                return DescribedRoom(item)
+            rows = await world.last_rows(room.id, READ_ROWS)
+            said = next((row for row in reversed(rows) if row.kind in _TALK), None)
+            last = rows[-1].seq if rows else 0
+            unread = max(0, last - seen[room.id]) if room.id in seen else 0
+            newest = ""
+            if said is not None:
+                first = said.content.strip().partition("\n")[0]
+                newest = f"{world.agents.name_author(said)}: {make_snippet(first)}"
+            waiting = self._count_waiting(caller, room)
+            return DescribedRoom(item, 0 if room.id in present else unread, newest, waiting)
+
+        described = await asyncio.gather(*map(describe, listed[:MAX_DESCRIBED_ROOMS]))
+        return [*described, *map(DescribedRoom, listed[MAX_DESCRIBED_ROOMS:])]
+
+    def _count_waiting(self, caller: Caller, room: Room) -> int:
+        if not may_approve(caller.agent, room):
+            return 0
+        return len(self._requests.services.tools.approvals.list_in(room.id))
+
+    async def _go(self, request: Request) -> Response:
+        """Lead to the page or room that `?to=` names, or list those that it may mean."""
+        caller, _ = await self._requests.find_caller(request)
+        wanted = request.query_params.get("to", "").strip().lower()
+        names = [room.name for room in await caller.known_rooms()]
+        places = [(name, room_path(name)) for name in names]
+        places += [(name, path) for path, name in self._requests.frames.pages]
+        places = [place for place in places if wanted in place[0].lower()]
+        exact = [place for place in places if place[0].lower() == wanted]
+        if wanted and len(exact or places) == 1:
+            return RedirectResponse((exact or places)[0][1], status_code=303)
+        return self._requests.frames.show(
+            "go.html", title="Go to", who=caller.agent.name, places=places, wanted=wanted
+        )
+
+    async def _show_keys(self, request: Request) -> Response:
+        caller, _ = await self._requests.find_caller(request)
+        return self._requests.frames.show("keys.html", title="Keys", who=caller.agent.name)
+
+    async def _show_waiting(self, request: Request) -> Response:
+        """Show a link to each room where a call waits for this person; for all pages."""
+        caller, _ = await self._requests.find_caller(request)
+        waiting = []
+        if len(self._requests.services.tools.approvals):
+            for room in await caller.known_rooms():
+                if count := self._count_waiting(caller, room):
+                    waiting.append((room.name, count))
+        return HTMLResponse(self._requests.frames.render("waiting.html", waiting=waiting))
