@@ -3,7 +3,7 @@
     python -m benchmarks.console [--tabs 200]
 
 The share of one processor that the server takes while an answer grows 15 times a second in a room
-that so many tabs show. The baseline, in the same run, is a bare server that writes as many messages
+that many tabs show. The baseline, in the same run, is a bare server that writes as many messages
 of that size to as many sockets. Then the time from the form with a line to that line in the tab.
 """
 

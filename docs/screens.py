@@ -133,7 +133,7 @@ def draw(browser: Browser, ann: Person) -> None:
 
 
 def main() -> None:
-    """Draw all pictures anew."""
+    """Draw all pictures."""
     FOLDER.mkdir(exist_ok=True)
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:

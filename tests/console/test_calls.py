@@ -27,6 +27,7 @@ attempt("parent", () => parent.document.title);
 attempt("cookie", () => { if (!document.cookie) throw 0; });
 attempt("storage", () => localStorage.setItem("a", "b"));
 attempt("data", () => { if (window.__TOOL_DATA__ !== "<" + "/script><b>x") throw 0; });
+attempt("webrtc", () => new RTCPeerConnection());
 fetch("/").then(() => found.push("fetch"), () => {}).finally(() => {
   document.body.append(found.join(" ") || "nothing");
   parent.postMessage({ height: 333 }, "*");
@@ -125,6 +126,10 @@ def test_page_of_a_tool_reaches_nothing_but_its_data(ann: Person, bench: str, ta
     path = page.locator("#log .frame iframe").get_attribute("src")
     answer = page.request.get(f"{page.url.partition('/room')[0]}{path}")
     assert answer.headers["content-security-policy"].startswith("sandbox allow-scripts;")
+    alone = page.context.new_page()
+    alone.goto(answer.url)
+    assert "shown in its room alone" in alone.locator("body").inner_text()
+    alone.close()
     stranger = page.context.browser.new_context()  # type: ignore[union-attr]
     assert stranger.request.get(answer.url).status == 401
     stranger.close()
@@ -138,11 +143,15 @@ def test_pages_of_the_consoles_own_name_are_not_framed(ann: Person, bench: str, 
     open_card(page, "shown:own")
     assert page.locator("#log", has_text="is also the name of this console").is_visible()
     assert page.locator("#log .frame").count() == 0
-    run(ann, "shown:own", text="http://localhost:1/")
+    port = page.url.split("/")[2].rpartition(":")[2]
+    run(ann, "shown:own", text=f"http://localhost:{port}/")
     page.locator("#log details.call").nth(1).locator("summary").click()
+    page.locator("#log", has_text="it is this console itself").wait_for()
+    run(ann, "shown:own", text="http://localhost:1/")
+    page.locator("#log details.call").nth(2).locator("summary").click()
     page.get_by_role("button", name="Load http://localhost:1/").wait_for()
     run(ann, "shown:own", text="http://evil.example/")
-    page.locator("#log details.call").nth(2).locator("summary").click()
+    page.locator("#log details.call").nth(3).locator("summary").click()
     page.locator("#log", has_text="Pages of evil.example are not embedded").wait_for()
 
 

@@ -31,7 +31,19 @@ def test_pages_have_no_fault_that_axe_finds(
     alice.does(f"say --room {room} hello", f"note --room {room} a note")
     page = tabs(alice, viewport=size, color_scheme=scheme)
     origin = page.url.rstrip("/")
-    for path in ("/", f"/room/{room}", "/room/nowhere", "/in"):
+    panels = [f"/room/{room}/{name}" for name in ("here", "memory")]
+    for path in (
+        "/",
+        f"/room/{room}",
+        *panels,
+        "/room/nowhere",
+        "/system",
+        "/verbs",
+        "/verb/note",
+        "/go",
+        "/keys",
+        "/in",
+    ):
         page.goto(f"{origin}{path}")
         assert find_violations(page) == [], path
         wide = page.evaluate("() => document.documentElement.scrollWidth > innerWidth")

@@ -7,6 +7,7 @@ from playwright.sync_api import Page
 from sshwarma.common.limits import MAX_CONSOLE_ROWS
 from support.console_tabs import Tabs
 from support.driver import Person, Server
+from support.waiting import wait_until
 
 
 def say(page: Page, text: str) -> None:
@@ -55,6 +56,22 @@ def test_text_of_others_is_text(alice: Person, bob: Person, room: str, tabs: Tab
     page.locator("#log .row", has_text="<script>alert(2)</script>").wait_for()
 
 
+def test_links_to_other_ports_of_this_host_are_none(
+    alice: Person, bob: Person, room: str, tabs: Tabs
+) -> None:
+    """Browsers send them the cookie that signs in."""
+    page = tabs(alice, f"/room/{room}")
+    page.locator("#here", has_text=alice.name).wait_for()
+    bob.run(f"file put notes.md --room {room}", b"<http://127.0.0.1:1/steal> <http://x.example/>\n")
+    page.goto(f"{page.url}/files/notes.md")
+    page.locator(".file-text", has_text="steal").wait_for()
+    links = page.locator(".file-text a")
+    found = links.evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
+    assert found == [None, "http://x.example/"]
+    page.goto(page.url.replace("/files/notes.md", "/row/99999999999999999999"))
+    assert "There is no row" in page.locator("main").inner_text()
+
+
 def test_tab_shows_what_it_missed_once(
     serve: object, tabs: Tabs, room: str, alice: Person, world: Server
 ) -> None:
@@ -82,11 +99,50 @@ def test_scrolled_up_the_view_stays(alice: Person, bob: Person, room: str, tabs:
         bob.does(f"say --room {room} line {number}")
     page = tabs(alice, f"/room/{room}", viewport={"width": 800, "height": 600})
     page.locator("#here", has_text=alice.name).wait_for()
-    page.locator("#log").evaluate("(log) => { log.scrollTop = 0; }")
+    page.locator("#log").hover()
+    page.mouse.wheel(0, -10_000)
+    wait_until(lambda: page.locator("#log").evaluate("(log) => log.scrollTop") == 0)
     bob.does(f"say --room {room} something new")
     page.get_by_role("button", name="1 new ↓").click()
     assert page.locator("#log .row", has_text="something new").is_visible()
     assert page.get_by_role("button", name="1 new ↓").is_hidden()
+
+
+def distance(page: Page) -> float:
+    """Pixels between the view of the log and its end."""
+    found: float = page.locator("#log").evaluate(
+        "(log) => log.scrollHeight - log.scrollTop - log.clientHeight"
+    )
+    return found
+
+
+def test_view_stays_at_the_end_whatever_comes(
+    alice: Person, bob: Person, room: str, tabs: Tabs
+) -> None:
+    for number in range(60):
+        bob.does(f"say --room {room} line {number}")
+    page = tabs(alice, f"/room/{room}", viewport={"width": 1280, "height": 700})
+    page.locator("#here", has_text=alice.name).wait_for()
+    bob.run(f"say --room {room} --stdin", b"a tall\n" * 30)
+    page.locator("#log", has_text="a tall").wait_for()
+    wait_until(lambda: distance(page) < 2)
+    page.locator("#tabs").get_by_role("link", name="Memory").click()
+    page.locator("#memory-count").wait_for()
+    wait_until(lambda: distance(page) < 2)
+    say(page, "/help")
+    page.locator("#answer", has_text="/look").wait_for()
+    wait_until(lambda: distance(page) < 2)
+    assert page.get_by_role("button", name="new ↓").count() == 0
+    page.locator("#log").hover()
+    page.mouse.wheel(0, -10_000)
+    wait_until(lambda: distance(page) > 100)
+    say(page, "my own line")
+    page.locator("#log", has_text="my own line").wait_for()
+    wait_until(lambda: distance(page) < 2)
+    say(page, "/look")
+    page.locator("#answer", has_text=room).wait_for()
+    page.get_by_role("button", name="Close the result").click()
+    assert page.locator("#answer").inner_text() == ""
 
 
 def test_older_rows_are_a_link_away(alice: Person, bob: Person, room: str, tabs: Tabs) -> None:

@@ -80,7 +80,10 @@ def write_text(page: Page, field: str, text: str, *, adds: bool = False) -> None
     content = page.locator(f"{field} + .editor .cm-content")
     content.click()
     page.keyboard.press("Control+Home" if adds else "Control+a")
-    page.keyboard.insert_text(text)
+    if text:
+        page.keyboard.insert_text(text)
+    else:
+        page.keyboard.press("Delete")
 
 
 def find_link(who: Person, command: str = "web") -> str:

@@ -19,12 +19,13 @@ from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.web import connection
 from sshwarma.web.api import HttpApi
-from sshwarma.web.console import live
+from sshwarma.web.console import live, socket_end
 from sshwarma.web.console.pages import Console
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
-from sshwarma.world import agents, browser_sessions, login_keys, owners
+from sshwarma.world import agents, browser_sessions, login_keys, owners, rows, turns
 from sshwarma.world.browser_sessions import SignInLink
+from sshwarma.world.events import StreamUpdated
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import end_token
@@ -129,7 +130,7 @@ async def test_socket_without_a_session_says_that_it_is_signed_out(site: Site) -
     async with site.open({"Cookie": "sshwarma-0=swb_guessed"}) as tab:
         with pytest.raises(ConnectionClosed) as ended:
             await asyncio.wait_for(tab.recv(), 20)
-    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.SIGNED_OUT
 
 
 async def test_socket_ends_with_its_session(site: Site) -> None:
@@ -143,7 +144,7 @@ async def test_socket_ends_with_its_session(site: Site) -> None:
         await world.change(lambda tx: end_token(tx, token))
         with pytest.raises(ConnectionClosed) as ended:
             await asyncio.wait_for(tab.recv(), 20)
-    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.SIGNED_OUT
 
 
 async def test_idle_socket_stays_open(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +180,7 @@ async def test_agent_has_a_limited_number_of_tabs(
         async with site.open() as second:
             with pytest.raises(ConnectionClosed) as ended:
                 await asyncio.wait_for(second.recv(), 20)
-        assert ended.value.rcvd is not None and ended.value.rcvd.code == live.TOO_MANY
+        assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.TOO_MANY
         assert "limit 1" in ended.value.rcvd.reason
 
 
@@ -293,12 +294,12 @@ async def test_socket_ends_as_signed_out_with_the_account(site: Site) -> None:
         await world.change(lambda tx: owners.set_agent_disabled(tx, alice.id, True))
         with pytest.raises(ConnectionClosed) as ended:
             await asyncio.wait_for(tab.recv(), 20)
-    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.SIGNED_OUT
     await world.change(lambda tx: owners.set_agent_disabled(tx, alice.id, False))
     async with site.open() as tab:
         with pytest.raises(ConnectionClosed) as ended:
             await asyncio.wait_for(tab.recv(), 20)
-    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.SIGNED_OUT
 
 
 async def test_tab_that_nobody_uses_ends_with_its_session(
@@ -310,7 +311,7 @@ async def test_tab_that_nobody_uses_ends_with_its_session(
         async with site.open() as late:  # also what only opens a socket
             with pytest.raises(ConnectionClosed) as ended:
                 await asyncio.wait_for(late.recv(), 20)
-    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.SIGNED_OUT
 
 
 async def test_open_tab_ends_when_its_session_is_idle(
@@ -321,7 +322,7 @@ async def test_open_tab_ends_when_its_session_is_idle(
         await read_until(tab, "here")
         with pytest.raises(ConnectionClosed) as ended:
             await asyncio.wait_for(tab.recv(), 20)
-    assert ended.value.rcvd is not None and ended.value.rcvd.code == live.SIGNED_OUT
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.SIGNED_OUT
     assert ended.value.rcvd.reason == "This browser was signed out."
 
 
@@ -333,3 +334,31 @@ async def test_private_messages_come_to_a_tab(site: Site) -> None:
         sent = await run_line(site.house.caller("bob"), "/tell alice only for you")
         assert sent.note == "", "she is here"
         assert "only for you" in (await read_until(tab, "tell"))["html"]
+
+
+def _open_turn(tx: Change, agent_id: str) -> str:
+    """A turn of an answer."""
+    return turns.open_turn(tx, "lobby", agent_id, agent_id).id
+
+
+async def test_draft_of_the_next_step_outlives_the_row_of_the_last(site: Site) -> None:
+    world, alice = site.house.world, site.house.world.agents.find("alice")
+    turn_id = await world.change(lambda tx: _open_turn(tx, alice.id))
+    async with site.open() as tab:
+        await read_until(tab, "here")
+        world.publish(StreamUpdated("lobby", turn_id, alice.id, "first step"))
+        first: dict[str, Any] = {}
+        while first.get("text") != "first step":
+            first = json.loads(await asyncio.wait_for(tab.recv(), 20))
+        row = await world.change(
+            lambda tx: rows.append_row(
+                tx, "lobby", "chat", "first step", author_id=alice.id, turn_id=turn_id
+            )
+        )
+        world.publish(StreamUpdated("lobby", turn_id, alice.id, "second step begins"))
+        messages: dict[str, Any] = {}
+        while len(messages) < 2:
+            message = json.loads(await asyncio.wait_for(tab.recv(), 20))
+            if message["type"] == "end" or message.get("text", "").startswith("second"):
+                messages["end" if message["type"] == "end" else "second"] = message
+        assert first["row"] < messages["end"]["row"] == row.seq <= messages["second"]["row"]

@@ -34,13 +34,13 @@ def insert_data(page: bytes, data: Any) -> bytes:
         at = found.start()
     else:
         found = _BODY_START.search(page)
-        at = found.end() if found is not None else _find_start(page)
+        at = found.end() if found is not None else find_start(page)
     whole = page[:at] + script + page[at:]
-    start = _find_start(whole)
+    start = find_start(whole)
     return whole[:start] + _POLICY + whole[start:]
 
 
-def _find_start(page: bytes) -> int:
+def find_start(page: bytes) -> int:
     """Return where a page begins, behind its doctype.
 
     The head begins there, whatever follows: a `<head>` could stand in a comment.

@@ -173,6 +173,8 @@ class HttpServer:
         """Stop the server, if it is running, and wait until its task has ended."""
         if self._server is not None and self._task is not None:
             self._api.close()
+            if self._console is not None:
+                self._console.begin_stop()
             self._server.should_exit = True
             await self._task
             if self._console is not None:

@@ -20,16 +20,16 @@ from sshwarma.toolsets.frame_page import find_frame_url
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.expand import ExpandedRow
 from sshwarma.verbs.render_views import PAGE_PROBLEM_KEY
-from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem
+from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem, guard_page
 from sshwarma.web.console.frames import room_path, wants_part
-from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.web.console.requests import ConsoleRequests, read_row
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.request_body import client_address
 from sshwarma.world import calls, rows
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.calls import CallRecord
-from sshwarma.world.errors import NotFound
+from sshwarma.world.errors import Forbidden, NotFound
 
 MAX_SHOWN_JSON_CHARACTERS: Final = 100_000
 """Characters of arguments that are parsed to show them by name; longer ones are shown as JSON."""
@@ -54,7 +54,7 @@ class CallPages:
     async def _show(self, request: Request) -> Response:
         """Show a call: as a panel, and with `?card` as what opens in the log."""
         caller, _ = await self._requests.find_caller(request)
-        call = await _find_call(caller, request.path_params["seq"])
+        call = await _find_call(caller, read_row(request))
         name = (await caller.room()).name
         end, start = call.end, call.start
         shown = await invoke(caller, "expand", {"row": end.seq}) if end is not None else None
@@ -75,14 +75,17 @@ class CallPages:
     async def _send_page(self, request: Request) -> Response:
         """Send the page of a result, for a frame: harmless also if it is opened alone."""
         caller, _ = await self._requests.find_caller(request)
-        seq = request.path_params["seq"]
+        seq = read_row(request)
         shown = await invoke(caller, "expand", {"row": seq})
         if problem := _find_embedded(request, shown)["problem"]:
             raise NotFound(problem)
         page = await invoke(caller, "render", {"row": seq})
-        policy = find_frame_policy(_find_url(shown))
-        headers = {"Content-Security-Policy": policy}
-        return HTMLResponse(base64.b64decode(page.data), headers=headers)
+        url, content = _find_url(shown), base64.b64decode(page.data)
+        # Opened by itself it could leave for another server, with what it shows in the address.
+        if not url and request.headers.get("sec-fetch-dest", "iframe") != "iframe":
+            raise Forbidden("This page is shown in its room alone.")
+        headers = {"Content-Security-Policy": find_frame_policy(url)}
+        return HTMLResponse(content if url else guard_page(content), headers=headers)
 
 
 async def _find_call(caller: Caller, seq: int) -> CallRecord:
@@ -151,13 +154,14 @@ def _find_embedded(request: Request, shown: ExpandedRow | None) -> dict[str, Any
     """Return how a result is embedded: its renderer, the address, and why it is not."""
     renderer, config = _find_config(shown)
     plan = shown.render_plan if shown is not None and shown.render_plan else {}
-    if shown is None or renderer not in ("html", "frame"):
+    is_page = renderer == "html" or (renderer == "frame" and find_frame_url(config) is not None)
+    if shown is None or not is_page:
         return {"renderer": "", "seq": 0, "url": "", "problem": "", "port": False}
     url = _find_url(shown)
     problem = plan.get(PAGE_PROBLEM_KEY) or ""
     is_port = renderer == "frame" and not isinstance(config.get("url"), str)
     if url and not problem:
-        problem = find_own_frame_problem(url, request.url.hostname or "")
+        problem = find_own_frame_problem(url, request.url.hostname or "", request.url.port)
         if is_port and not is_loopback(client_address(request)):
             problem = (
                 f"It is at {url} on the machine of the server, which this browser does not reach."

@@ -216,8 +216,8 @@ def _describe_equal(diff: RequestDiff | None) -> str:
     share = diff.equal_characters / diff.characters if diff.characters else 0
     return (
         f"Since the request of {format_clock(diff.sent_at)}, the first {diff.equal_characters:,} "
-        f"characters stayed equal, about {format_tokens(diff.equal_tokens)}: {share:.0%} of "
-        f"{diff.characters:,}. A provider may have them in its cache."
+        f"characters stayed equal: {share:.0%} of {diff.characters:,}. A provider may have them in"
+        " its cache."
     )
 
 

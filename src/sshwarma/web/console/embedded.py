@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
+
+from sshwarma.settings import is_loopback
+from sshwarma.toolsets.page_data import find_start
 
 ARTIFACT_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline';"
@@ -11,6 +15,12 @@ ARTIFACT_POLICY: Final = (
     " connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 )
 """What a page of a toolset may do: run its own scripts, in an origin that no other page has."""
+
+
+_NO_WEBRTC: Final = (
+    b"<script>for (const name of Object.getOwnPropertyNames(window))"
+    b" if (/rtc|webtransport/i.test(name)) delete window[name];</script>"
+)
 
 
 def find_frame_policy(url: str) -> str:
@@ -26,15 +36,36 @@ def find_frame_policy(url: str) -> str:
     )
 
 
-def find_own_frame_problem(url: str, own_host: str) -> str:
+def find_own_frame_problem(url: str, own_host: str, own_port: int | None) -> str:
     """Return why a page is not embedded in the console, as a sentence; "" if it is.
 
     Browsers send cookies to all ports of a host, so that a page at another port of the console's
     own name would get the one that signs in.
     """
-    if (urlsplit(url).hostname or "").lower() != own_host.lower():
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if is_loopback(host) and parts.port == own_port:
+        return "It is not shown here: it is this console itself."
+    if _normalize_host(host) != _normalize_host(own_host):
         return ""
     return (
         f"It is not shown here: {own_host} is also the name of this console, and browsers would"
         " send it the cookie that signs you in. Open the console under another name of the machine."
     )
+
+
+def _normalize_host(host: str) -> str:
+    """Return a name in lower case, and an address in its shortest form."""
+    try:
+        return ip_address(host).compressed
+    except ValueError:
+        return host.lower()
+
+
+def guard_page(page: bytes) -> bytes:
+    """Return a page of a toolset without the way out that a policy leaves: WebRTC.
+
+    What is removed from its window comes before its own scripts.
+    """
+    start = find_start(page)
+    return page[:start] + _NO_WEBRTC + page[start:]

@@ -13,6 +13,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
+from sshwarma.common.finish import finish
 from sshwarma.common.limits import CONSOLE_UPLOAD_SECONDS, MAX_ARCHIVE_BYTES, MAX_FORM_FIELDS
 from sshwarma.common.messages import with_limit
 from sshwarma.web.console.frames import wants_part
@@ -85,7 +86,7 @@ async def read_form(
     reader = _MultipartReader(request, limit, begin_upload)
     try:
         async for chunk in read_body(request, limit + file_limit, CONSOLE_UPLOAD_SECONDS):
-            await asyncio.to_thread(reader.take, chunk)
+            await finish(asyncio.to_thread(reader.take, chunk))
         return reader.finish()
     except BaseException:
         reader.form.close()

@@ -108,6 +108,7 @@ class Frames:
             lstrip_blocks=True,
         )
         self._templates.filters["exact"] = _escape_exactly
+        self._templates.filters["when"] = _format_time
         self._templates.filters["room_path"] = room_path
 
     @property
@@ -155,6 +156,11 @@ def wants_part(request: Request) -> bool:
 def _escape_exactly(value: Any) -> Markup:
     """Return a value for a field, with the line ends that a parser would change."""
     return Markup(str(escape(value)).replace("\r", "&#13;"))  # noqa: S704 - it is escaped
+
+
+def _format_time(iso: str) -> str:
+    """Return a time as people read it, in UTC."""
+    return f"{iso[:10]} {iso[11:19]} UTC"
 
 
 def _make_visible(value: Any) -> Any:

@@ -7,7 +7,6 @@ answers that are being written. So a tab that reads slowly skips ahead, and cost
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections import Counter, deque
 from functools import partial
@@ -31,9 +30,9 @@ from sshwarma.web.console.frames import room_path
 from sshwarma.web.console.messages import draw_message
 from sshwarma.web.console.room_drafts import AllDrafts
 from sshwarma.web.console.row_html import RowDrawings
+from sshwarma.web.console.socket_end import LOST_ROOM, TOO_MANY, fit_reason
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import WorldError
 from sshwarma.world.events import (
     AgentEvicted,
     FilesChanged,
@@ -48,15 +47,6 @@ from sshwarma.world.presence import AgentConnection
 from sshwarma.world.row import Row
 from sshwarma.world.seen_rows import note_seen
 from sshwarma.world.world import World
-
-MAX_REASON_BYTES: Final = 123
-"""Bytes of the reason of a close, by RFC 6455."""
-
-SIGNED_OUT: Final = 4401
-LOST_ROOM: Final = 4403
-TOO_MANY: Final = 4429
-"""Codes with which a socket ends: the browser does not open it again for the first two."""
-
 
 _STALE: Final = {
     PresenceChanged: "here",
@@ -142,7 +132,8 @@ class _Tab:
         self._room_id = caller.room_id
         self._seq = after
         self._tells: deque[Row] = deque(maxlen=MAX_CONSOLE_ROWS)  # the page has those before
-        self._ended: list[str] = []  # turns whose text is in rows now
+        # The newest row of turns whose text is in rows now; None of those that have ended.
+        self._ended: dict[str, int | None] = {}
         self._has_moves = True
         self._stale: set[str] = set()
         self._projects: set[str] = set()  # containers of memories that have changed
@@ -185,14 +176,14 @@ class _Tab:
     def _on_event(self, event: object) -> None:
         match event:
             case StreamEnded(turn_id=turn_id):
-                self._ended.append(turn_id)
+                self._ended[turn_id] = None
             case RowAppended(row=row) if row.kind == "tell":
                 self._tells.append(row)
             case RowAppended(row=row) if row.room_id == self._room_id:
                 if row.kind == "notice":  # which is how a call asks, and how it is answered
                     self._stale.add("questions")
                 if row.turn_id:
-                    self._ended.append(row.turn_id)
+                    self._ended[row.turn_id] = row.seq
             case AgentEvicted(reason=reason):
                 # Of an eviction from everywhere, the open request of the tab knows.
                 if event.room_id == self._room_id:
@@ -226,7 +217,7 @@ class _Tab:
                     self._socket.scope["extensions"][ABORT]()  # it reads nothing, also no close
                     return
             if self.reason:
-                await self._socket.close(LOST_ROOM, _fit(self.reason))
+                await self._socket.close(LOST_ROOM, fit_reason(self.reason))
                 return
             await asyncio.sleep(1 / MAX_CONSOLE_UPDATES_PER_SECOND)
             await self._changed.wait()
@@ -234,6 +225,7 @@ class _Tab:
     async def _take(self) -> list[dict[str, Any]]:
         """Return what is new: rows first, which end the drafts before them."""
         found = await self._world.last_rows(self._room_id, MAX_CONSOLE_ROWS)
+        self._seq = min(self._seq, found[-1].seq if found else 0)  # which the browser has said
         found = [row for row in found if row.seq > self._seq]
         messages: list[dict[str, Any]] = []
         if found:
@@ -247,8 +239,8 @@ class _Tab:
             row = self._tells.popleft()
             html = draw_message(self._world, self._caller.agent, row)
             messages.append({"type": "tell", "html": html, "at": row.created_at})
-        ended, self._ended = self._ended, []
-        messages += [{"type": "end", "turn": turn_id} for turn_id in dict.fromkeys(ended)]
+        ended, self._ended = self._ended, {}
+        messages += [{"type": "end", "turn": turn, "row": seq} for turn, seq in ended.items()]
         if self._has_moves:
             self._has_moves = False
             here = self._world.presence.in_room(self._room_id)
@@ -262,14 +254,3 @@ class _Tab:
         stale, self._stale = self._stale, set()
         messages += [{"type": "stale", "what": what} for what in sorted(stale)]
         return messages
-
-
-async def end_with(socket: WebSocket, error: WorldError, code: int) -> None:
-    """Close an accepted socket with the reason, which a script sees then."""
-    with contextlib.suppress(RuntimeError, WebSocketDisconnect):  # it is closed already
-        await socket.close(code, _fit(error.message))
-
-
-def _fit(reason: str) -> str:
-    """Return the beginning of a reason that a close may have."""
-    return reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")

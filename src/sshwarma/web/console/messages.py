@@ -18,6 +18,7 @@ from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.row_html import LOOK
 from sshwarma.world import private_messages
 from sshwarma.world.agents import Agent
+from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.world import World
 
@@ -58,7 +59,7 @@ class Messages:
         mark = partial(
             private_messages.mark_read,
             agent_id=caller.agent.id,
-            before_ms=read_number(form.text("before")),
+            before_ms=min(read_number(form.text("before")), now_ms()),
         )
         await self._requests.world.change(mark)
         return Response(status_code=204) if wants_part(request) else RedirectResponse("/", 303)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from functools import partial
-
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -16,7 +13,7 @@ from sshwarma.web.console.debug_panel import DebugPanel
 from sshwarma.web.console.figures_page import FiguresPage
 from sshwarma.web.console.files_panel import FilesPanel
 from sshwarma.web.console.here_panel import HerePanel
-from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, LiveRooms, end_with
+from sshwarma.web.console.live import LiveRooms
 from sshwarma.web.console.map_page import MapPage
 from sshwarma.web.console.memory_panel import MemoryPanel
 from sshwarma.web.console.messages import Messages
@@ -27,17 +24,14 @@ from sshwarma.web.console.rooms_page import RoomsPage
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.console.server_pages import ServerPages
 from sshwarma.web.console.session_pages import SessionPages
-from sshwarma.web.console.sign_in import check_origin
+from sshwarma.web.console.sockets import serve_socket
 from sshwarma.web.console.system_page import SystemPage
 from sshwarma.web.console.terminal_page import Shells, TerminalPages
 from sshwarma.web.console.tools_panel import ToolsPanel
 from sshwarma.web.console.toolset_pages import ToolsetPages
 from sshwarma.web.console.verb_pages import VerbPages
-from sshwarma.web.errors import Unauthorized
-from sshwarma.world.browser_sessions import read_idle_seconds_left
-from sshwarma.world.errors import Forbidden, WorldError
+from sshwarma.world.caller import Caller
 from sshwarma.world.open_requests import OpenRequest
-from sshwarma.world.tokens import SIGNED_OUT_REASON
 from sshwarma.world.world import World
 
 
@@ -47,7 +41,6 @@ class Console:
     def __init__(
         self, world: World, services: Services, line_rate: LineRateLimiter, shells: Shells
     ) -> None:
-        self._world = world
         self._requests = requests = ConsoleRequests(world, services, line_rate)
         drawings = RowDrawings(world)
         self._live = LiveRooms(world, drawings)
@@ -82,39 +75,20 @@ class Console:
         pages = [route for group in self._pages for route in group.routes]
         return [*pages, WebSocketRoute("/live", self._hear)]
 
+    def begin_stop(self) -> None:
+        """End what forms have begun, because the server stops."""
+        self._requests.end_forms("The server stops.")
+
     async def close(self) -> None:
         """End what goes on after the last request."""
         await self._live.close()
         await self._files.close()
 
-    async def _end_when_idle(self, opened: OpenRequest) -> None:
-        """End a tab of a browser that was left open, as its session has ended."""
-        session_id = opened.token.id if opened.token is not None else ""
-        read = partial(read_idle_seconds_left, session_id=session_id)
-        while (seconds := await self._world.store.read(read)) >= 0:  # noqa: ASYNC110 - for hours
-            await asyncio.sleep(seconds + 1)
-        opened.end_access(SIGNED_OUT_REASON)
-
     async def _hear(self, socket: WebSocket) -> None:
         """Serve the socket of a tab."""
-        try:
-            check_origin(socket.scope)
-        except Forbidden:
-            await socket.close()  # before it is accepted: HTTP 403
-            return
-        await socket.accept()
-        opened: OpenRequest | None = None
-        try:
-            caller, opened = await self._requests.find_caller(socket)
+
+        async def serve(socket: WebSocket, caller: Caller, opened: OpenRequest) -> None:
             after = read_number(socket.query_params.get("after"))
-            watching = asyncio.ensure_future(self._end_when_idle(opened))
-            try:
-                with opened:
-                    await self._live.serve(socket, caller, after)
-            finally:
-                watching.cancel()
-        except Unauthorized as error:
-            await end_with(socket, error, SIGNED_OUT)
-        except WorldError as error:
-            is_out = opened is not None and opened.lost_access
-            await end_with(socket, error, SIGNED_OUT if is_out else LOST_ROOM)
+            await self._live.serve(socket, caller, after)
+
+        await serve_socket(self._requests, socket, serve)

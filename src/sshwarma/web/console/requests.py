@@ -6,11 +6,14 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
+from weakref import WeakSet
 
 from markupsafe import Markup
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 
+from sshwarma.common.limits import MAX_EXACT_INTEGER
+from sshwarma.common.shorten import shorten_name
 from sshwarma.services import Services
 from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.file_views import FileChange
@@ -29,7 +32,7 @@ from sshwarma.web.errors import HTTP_STATUSES, Unauthorized
 from sshwarma.web.request_body import client_address
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, WorldError
+from sshwarma.world.errors import Forbidden, NotFound, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.world import World
 
@@ -45,6 +48,7 @@ class ConsoleRequests:
         self.line_rate = line_rate
         self.sign_in = BrowserSignIn(world)
         self.frames = Frames()
+        self._forms: WeakSet[OpenRequest] = WeakSet()
 
     def page(self, answer: Answer) -> Answer:
         """Return the endpoint of a page: it checks the origin, and shows refusals."""
@@ -99,7 +103,15 @@ class ConsoleRequests:
         )
         name = request.path_params.get("room") or request.query_params.get("in")
         caller = await (caller.in_room(name) if name else caller.in_accessible_room())
-        return caller, self.world.open_requests.begin(agent.id, token=token)
+        opened = self.world.open_requests.begin(agent.id, token=token)
+        if not is_read:
+            self._forms.add(opened)
+        return caller, opened
+
+    def end_forms(self, reason: str) -> None:
+        """End what forms have begun, such as a call that waits for an answer."""
+        for opened in list(self._forms):
+            opened.end(reason)
 
     async def draw(self, caller: Caller, result: object) -> Markup:
         """Return the result of a verb as HTML: a text to edit as a form that stores it."""
@@ -128,6 +140,18 @@ def working(opened: OpenRequest) -> Iterator[None]:
         if opened.lost_access:
             raise Unauthorized(opened.reason) from error
         raise
+
+
+def read_row(request: Request) -> int:
+    """Return the number of a row in a path; 0 without one.
+
+    Raises:
+        NotFound: if no row can have it.
+    """
+    seq: int = request.path_params.get("seq", 0)
+    if seq > MAX_EXACT_INTEGER:
+        raise NotFound(f"There is no row {shorten_name(str(seq))}.")
+    return seq
 
 
 def read_number(text: Any) -> int:

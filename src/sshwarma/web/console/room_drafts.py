@@ -1,4 +1,4 @@
-"""Unfinished answers of a room, for all tabs that show it: a message is made once.
+"""Unfinished answers of a room, for all tabs that show it: each is made once.
 
 A tab that cannot take one now is behind: it gets the present text of each answer with the next.
 """
@@ -10,11 +10,15 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import structlog
+
 from sshwarma.common.limits import MAX_CONSOLE_UPDATES_PER_SECOND
 from sshwarma.events.draft_changes import DraftChanges, DraftPart
 from sshwarma.web._uvicorn import encode_frame
 from sshwarma.world.events import RowAppended, StreamEnded, StreamUpdated
 from sshwarma.world.world import World
+
+log = structlog.get_logger(__name__)
 
 WriteFrame: TypeAlias = Callable[[bytes], bool]
 """Sends a frame to a tab; False if it cannot take it now."""
@@ -30,6 +34,7 @@ class RoomDrafts:
         self._behind: set[object] = set()
         self._changes = DraftChanges()
         self._present: dict[str, StreamUpdated] = {}
+        self._last_rows: dict[str, int] = {}  # of turns of which a part is in rows already
         self._changed = asyncio.Event()
         self._stop = world.bus.on_room(room_id, self._on_event)
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -57,8 +62,10 @@ class RoomDrafts:
                 self._changed.set()
             case StreamEnded(turn_id=turn_id):
                 self._forget(turn_id)
+                self._last_rows.pop(turn_id, None)
             case RowAppended(row=row) if row.turn_id:
                 self._forget(row.turn_id)
+                self._last_rows[row.turn_id] = row.seq
 
     def _forget(self, turn_id: str) -> None:
         self._present.pop(turn_id, None)
@@ -68,7 +75,10 @@ class RoomDrafts:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            self._send()
+            try:
+                self._send()
+            except Exception:
+                log.exception("drafts were not sent", room=self._room_id)
             await asyncio.sleep(1 / MAX_CONSOLE_UPDATES_PER_SECOND)
 
     def _send(self) -> None:
@@ -93,6 +103,7 @@ class RoomDrafts:
         message: dict[str, Any] = {
             "type": "set" if is_whole or part.text is not None else "add",
             "turn": part.turn_id,
+            "row": self._last_rows.get(part.turn_id, 0),  # what ends with a later one is another
             "who": self._world.agents.name_of(part.author_id),
             "text": text,
             "waits": waits,

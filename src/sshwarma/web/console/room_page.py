@@ -17,7 +17,7 @@ from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.frames import render_block, room_path, wants_part
 from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.questions import Questions
-from sshwarma.web.console.requests import ConsoleRequests, read_number, working
+from sshwarma.web.console.requests import ConsoleRequests, read_number, read_row, working
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.access import Right
@@ -61,7 +61,7 @@ class RoomPages:
     async def _show(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
         before = read_number(request.query_params.get("before"))
-        return await self.show(caller, before=before, marked=request.path_params.get("seq", 0))
+        return await self.show(caller, before=before, marked=read_row(request))
 
     async def show_panel(
         self, request: Request, caller: Caller, panel: str, html: Markup

@@ -24,8 +24,11 @@ from sshwarma.world.ids import now_ms
 from sshwarma.world.rooms import Room
 from sshwarma.world.seen_rows import read_seen
 
-READ_ROWS: Final = 20
-"""Rows of each room in which the newest line is looked for."""
+READ_ROWS: Final = 100
+"""Rows of each room in which new lines are counted, and the newest is looked for."""
+
+NEVER: Final = 10**18
+"""Stands for the last row that somebody has seen of a room in which they never were."""
 
 _TALK: Final = ("chat", "emote")
 """Kinds of rows that the list of rooms shows the newest of."""
@@ -36,7 +39,8 @@ class DescribedRoom:
     """A room in the list.
 
     Attributes:
-        unread: rows after the last that the person has seen in a browser; 0 if it is there.
+        unread: lines of others after the last row that the person has seen in a browser; 0 if it
+            is there. At most READ_ROWS.
         newest: the newest line that somebody said, and who; "" without one.
         waiting: calls that wait for an answer that the person may give.
     """
@@ -82,13 +86,17 @@ class RoomsPage:
         present = {one.room_id for one in world.presence.connections_of(agent.id)}
 
         async def describe(item: RoomListItem) -> DescribedRoom:
-            room = rooms[item.name]
+            room = rooms.get(item.name)
+            if room is None:  # it was renamed just now
+                return DescribedRoom(item)
             if Right.ENTER not in room.rights_of(agent, now=now_ms()):
                 return DescribedRoom(item)
             rows = await world.last_rows(room.id, READ_ROWS)
             said = next((row for row in reversed(rows) if row.kind in _TALK), None)
-            last = rows[-1].seq if rows else 0
-            unread = max(0, last - seen[room.id]) if room.id in seen else 0
+            since = seen.get(room.id, NEVER)
+            unread = sum(
+                row.seq > since and row.kind in _TALK and row.author_id != agent.id for row in rows
+            )
             newest = ""
             if said is not None:
                 first = said.content.strip().partition("\n")[0]

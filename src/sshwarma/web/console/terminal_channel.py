@@ -38,6 +38,9 @@ LOW_BYTES: Final = 64 * KIB
 RESIZE_SECONDS: Final = 0.03
 """Seconds in which resizes are delivered as one: dragging a window sends hundreds."""
 
+NOTED_SECONDS: Final = 60.0
+"""Seconds of typing for which one note of the use of a session does."""
+
 _MESSAGE_BYTES: Final = 32 * KIB
 _ENVIRONMENT: Final = MappingProxyType({"COLORTERM": "truecolor", "LANG": "C.UTF-8"})
 
@@ -71,8 +74,19 @@ class TerminalChannel:
     term = "xterm-256color"
     has_pty = True
 
-    def __init__(self, socket: WebSocket, is_stopping: Callable[[], bool]) -> None:
-        """Make a channel of an accepted socket; `is_stopping` says why its shell ends."""
+    def __init__(
+        self,
+        socket: WebSocket,
+        is_stopping: Callable[[], bool],
+        on_typed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Make a channel of an accepted socket.
+
+        `is_stopping` says why its shell ends; `on_typed` is called now and then while somebody
+        types.
+        """
+        self._on_typed = on_typed
+        self._noted_at = 0.0
         self._socket = socket
         self._is_stopping = is_stopping
         self._asked_size = (0, 0)
@@ -203,7 +217,14 @@ class TerminalChannel:
                 problem = with_limit("Too many bytes at once", MAX_BROWSER_TERMINAL_INPUT_BYTES)
                 raise TooLarge(f"{problem}.")
             self._deliver_resize()
+            self._note_typing()
             shell.data(data)
+
+    def _note_typing(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._noted_at > NOTED_SECONDS:
+            self._noted_at = now
+            self._on_typed()
 
     def _deliver_resize(self) -> None:
         """Tell the shell of a size that it does not know, before what is typed then."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from functools import partial
 from typing import Final, Protocol
 
 from starlette.requests import Request
@@ -13,14 +14,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import count_refusal
-from sshwarma.web.console.live import LOST_ROOM, SIGNED_OUT, TOO_MANY, end_with
 from sshwarma.web.console.requests import ConsoleRequests
-from sshwarma.web.console.sign_in import check_origin
+from sshwarma.web.console.socket_end import TOO_MANY
+from sshwarma.web.console.sockets import serve_socket
 from sshwarma.web.console.terminal_channel import Shell, TerminalChannel
-from sshwarma.web.errors import Unauthorized
 from sshwarma.world.audit import Origin
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, WorldError
 from sshwarma.world.open_requests import OpenRequest
 
 SUBPROTOCOL: Final = "sshwarma.term.1"
@@ -70,27 +69,9 @@ class TerminalPages:
 
     async def _hear(self, socket: WebSocket) -> None:
         """Serve the socket of a terminal."""
-        try:
-            check_origin(socket.scope)
-        except Forbidden:
-            await socket.close()  # before it is accepted: HTTP 403
-            return
-        if SUBPROTOCOL not in socket.scope["subprotocols"]:
-            await socket.close()
-            return
-        await socket.accept(SUBPROTOCOL)
-        opened: OpenRequest | None = None
-        try:
-            caller, opened = await self._requests.find_caller(socket)
-            with opened, contextlib.suppress(WebSocketDisconnect):
-                await self._serve(socket, caller)
-        except Unauthorized as error:
-            await end_with(socket, error, SIGNED_OUT)
-        except WorldError as error:
-            is_out = opened is not None and opened.lost_access
-            await end_with(socket, error, SIGNED_OUT if is_out else LOST_ROOM)
+        await serve_socket(self._requests, socket, self._serve, SUBPROTOCOL)
 
-    async def _serve(self, socket: WebSocket, caller: Caller) -> None:
+    async def _serve(self, socket: WebSocket, caller: Caller, opened: OpenRequest) -> None:
         agent_id = caller.agent.id
         if self._counts[agent_id] >= self._shells.max_per_agent:
             count_refusal("console_terminals")
@@ -99,11 +80,19 @@ class TerminalPages:
             return
         self._counts[agent_id] += 1
         try:
-            channel = TerminalChannel(socket, lambda: self._shells.is_stopping)
-            await channel.read_size()
-            start = caller.room_id if "in" in socket.query_params else ""
-            await channel.run(self._shells.open(agent_id, caller.origin, channel, start))
+            channel = TerminalChannel(
+                socket, lambda: self._shells.is_stopping, partial(self._note_use, opened)
+            )
+            with contextlib.suppress(WebSocketDisconnect):
+                await channel.read_size()
+                start = caller.room_id if "in" in socket.query_params else ""
+                await channel.run(self._shells.open(agent_id, caller.origin, channel, start))
         finally:
             self._counts[agent_id] -= 1
             if not self._counts[agent_id]:
                 del self._counts[agent_id]
+
+    def _note_use(self, opened: OpenRequest) -> None:
+        """Take note that somebody types: the session is in use."""
+        if opened.token is not None:
+            self._requests.world.last_use.note_token(opened.token)

@@ -28,7 +28,7 @@ from sshwarma.web.console.argument_fields import (
 from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.forms import JSON_FIELD
 from sshwarma.web.console.frames import render_block, room_path, wants_part
-from sshwarma.web.console.requests import ConsoleRequests, read_number
+from sshwarma.web.console.requests import ConsoleRequests, read_number, working
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.console.verb_pages import typed_values
 from sshwarma.web.errors import HTTP_STATUSES
@@ -112,7 +112,7 @@ class ToolsPanel:
         form = await read_form(request, 3 * caller.limits.stdin_bytes)
         status, refusal = 200, None
         try:
-            with opened:
+            with working(opened):
                 caller = await caller.refreshed()
                 arguments = {"name": details.name, "arguments": read_tool_form(fields, form)}
                 ran = await invoke(caller, "run", arguments)

@@ -15,7 +15,7 @@ from sshwarma.verbs.file_views import FileDownload
 from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.web.console.frames import render_block
 from sshwarma.web.console.managed_page import find_obstacles, show_managed
-from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.web.console.requests import ConsoleRequests, working
 from sshwarma.world.errors import Invalid
 
 _VERBS = (
@@ -81,7 +81,7 @@ class ToolsetPages:
     async def _export(self, request: Request) -> Response:
         """Send a toolset as a ZIP file."""
         caller, opened = await self._requests.find_caller(request)
-        with opened:
+        with working(opened):
             caller = replace(caller, wants_bytes=True)
             done: FileDownload = await invoke(
                 caller, "toolset export", {"name": request.path_params["id"]}

@@ -89,6 +89,16 @@ function makeExtensions(parts, textarea, lineEnd, other, onChange) {
     EditorState.lineSeparator.of(lineEnd),
     EditorState.readOnly.of(textarea.readOnly),
     EditorView.lineWrapping,
+    // To replace a selection, a browser joins lines and puts styles on them, which the policy forbids.
+    EditorView.domEventHandlers({
+      beforeinput(event, view) {
+        if (event.inputType !== "insertText" || event.isComposing || view.state.readOnly || view.state.selection.main.empty) return false;
+        event.preventDefault();
+        const text = (event.data ?? "").replace(/\r\n?|\n/g, lineEnd);
+        view.dispatch(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+        return true;
+      },
+    }),
     EditorView.clipboardInputFilter.of((text) => text.replace(/\r\n?|\n/g, lineEnd)),
     EditorView.contentAttributes.of(attributes),
     EditorView.updateListener.of((update) => update.docChanged && onChange(update.state)),
@@ -116,8 +126,9 @@ class Editor {
     for (const label of textarea.labels) label.addEventListener("click", () => this.view.focus());
     textarea.form?.addEventListener("formdata", ({ formData }) => textarea.name && !textarea.disabled && formData.set(textarea.name, this.exact));
     textarea.form?.addEventListener("reset", () => setTimeout(() => this.show(textarea.defaultValue)));
+    textarea.form?.addEventListener("submit", () => (this.sent = textarea.value));
     textarea.form?.addEventListener("acted", () => {
-      this.saved = textarea.value;
+      this.saved = this.sent ?? textarea.value; // not what was typed while it was stored
       this.mark();
     });
     if (textarea.autofocus) this.view.focus();

@@ -12,16 +12,6 @@ const MAX_TRIES = 30;
 const answerPlace = () => document.getElementById("files-answer");
 const editor = () => panel.querySelector("form.file-form");
 
-// Forms that only ask: their answer is a panel.
-document.addEventListener("submit", (event) => {
-  const form = event.target;
-  if (!("panel" in form.dataset) || !panel.contains(form)) return;
-  event.preventDefault();
-  const path = new URL(form.action).pathname;
-  document.activeElement.blur();
-  load(`${path}?${new URLSearchParams(new FormData(form))}`);
-});
-
 // A form after which there is nothing more to show here: its answer goes along to another page.
 document.addEventListener("acted", async ({ target }) => {
   if (!panel.contains(target)) return;
@@ -29,6 +19,8 @@ document.addEventListener("acted", async ({ target }) => {
   if (!target.dataset.leaves) return;
   const nodes = [...answerPlace().childNodes];
   await load(target.dataset.leaves);
+  // With its last file a folder is gone.
+  if (!answerPlace()) await load(`${document.getElementById("log").dataset.path}/files`);
   answerPlace()?.replaceChildren(...nodes);
 });
 
@@ -71,7 +63,7 @@ async function tellOfChange() {
   if (!base || form.getAttribute("aria-busy") === "true") return;
   try {
     const query = new URLSearchParams({ "changed-since": base });
-    const answer = await fetchPart(`${document.getElementById("file-editor").dataset.changes}?${query}`);
+    const answer = await fetchPart(`${document.getElementById("file-editor").dataset.changes}?${query}`, { isItself: true });
     if (form !== editor() || base !== form.elements.base.value) return;
     if (answer.status !== 200) return document.getElementById("file-changed").replaceChildren();
     const said = document.createElement("div");

@@ -4,12 +4,20 @@ import { fetchPart } from "./act.js";
 const form = document.getElementById("form");
 const WAIT_MILLISECONDS = 150;
 const timers = new Map();
+let asked;
 
 async function fill(input, list) {
-  const query = new URLSearchParams([...new FormData(form)].filter(([name]) => name !== "upload"));
+  asked?.abort();
+  const mine = (asked = new AbortController());
+  const query = new URLSearchParams();
+  for (const one of form.querySelectorAll("input[name]:not([type=file])")) {
+    if (["checkbox", "radio"].includes(one.type) && !one.checked) continue;
+    query.set(one.name, one.value); // texts of many lines are no part of an address
+    if (one === input) break;
+  }
   query.set("in", form.dataset.room);
   query.set("field", input.name);
-  const answer = await fetchPart(`/verb/${form.dataset.verb}/values?${query}`);
+  const answer = await fetchPart(`/verb/${form.dataset.verb}/values?${query}`, { signal: mine.signal });
   if (!answer.ok) return;
   list.replaceChildren(
     ...(await answer.json()).map(([value, note]) => Object.assign(document.createElement("option"), { value, label: note ? `${value}: ${note}` : value })),

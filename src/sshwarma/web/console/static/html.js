@@ -3,4 +3,19 @@ const policy = window.trustedTypes?.createPolicy("sshwarma", { createHTML: (html
 
 export function setHTML(element, html) {
   element.innerHTML = policy.createHTML(html);
+  dropUnsafeLinks(element);
+}
+
+// Browsers send cookies to every port of a host: a page at another port of this one would get the session.
+export function isOtherPortOfOurs(address) {
+  const { hostname, port, protocol } = new URL(address, location.href);
+  return /^https?:$/.test(protocol) && hostname === location.hostname && port !== location.port;
+}
+
+export function dropUnsafeLinks(root) {
+  for (const link of root.querySelectorAll("a[href]")) {
+    if (!isOtherPortOfOurs(link.href)) continue;
+    link.removeAttribute("href");
+    link.title = "Not a link: a page at another port of this host would get the cookie that signs you in.";
+  }
 }

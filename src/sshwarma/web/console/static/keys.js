@@ -3,6 +3,7 @@ const PANELS = { r: "", h: "/here", t: "/tools", f: "/files", m: "/memory", d: "
 const room = document.getElementById("log")?.dataset.path;
 let isGoing = false;
 
+const isPanelOpen = () => document.getElementById("panel")?.hidden === false;
 const regions = () => [...document.querySelectorAll("header, #log, #prompt textarea, #panel:not([hidden]), #main, #terminal")];
 
 function toNextRegion() {
@@ -26,7 +27,7 @@ document.addEventListener("keydown", (event) => {
   if (isTyped || event.ctrlKey || event.metaKey || event.altKey) return;
   if (isGoing) {
     isGoing = false;
-    if (room && event.key in PANELS) document.querySelector(event.key === "r" ? "#tabs .back" : `#tabs a[href="${room}${PANELS[event.key]}"]`)?.click();
+    if (room && event.key in PANELS && (event.key !== "r" || isPanelOpen())) document.querySelector(event.key === "r" ? "#tabs .back" : `#tabs a[href="${room}${PANELS[event.key]}"]`)?.click();
     return;
   }
   const calls = [...document.querySelectorAll("#log details.call > summary")];
@@ -51,6 +52,6 @@ document.addEventListener("keydown", (event) => {
       location.assign("/keys");
       break;
     case "Escape":
-      document.querySelector("#tabs .back")?.click();
+      if (isPanelOpen()) document.querySelector("#tabs .back").click();
   }
 });

@@ -8,25 +8,44 @@ const here = document.getElementById("here");
 const more = document.getElementById("more");
 const NEAR_END_PIXELS = 40;
 const MAX_ROWS = 500;
+const KINDS = ["here", "tools", "files", "memory", "turns", "calls", "questions"];
 const drafts = new Map();
+let wasOpen = false; // what happened while it was not is not told
 let after = Number(log.dataset.after);
 let wait = 250;
 let unseen = 0;
 
 const isAtEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END_PIXELS;
 
+// Whether the view follows the end. Only its reader decides that: neither rows that come, nor a panel or a card
+// that makes the log lower, nor an answer whose height is known once it is drawn.
+let follows = true;
+let pinned = -1; // where the log was put last
+const heights = new ResizeObserver(() => settle());
+
 function toEnd() {
-  log.scrollTop = log.scrollHeight;
+  follows = true;
   unseen = 0;
   more.hidden = true;
+  settle();
+}
+
+function settle() {
+  log.style.overflowAnchor = follows ? "none" : "auto";
+  if (!follows) return;
+  log.scrollTop = log.scrollHeight;
+  pinned = log.scrollTop;
 }
 
 function add(element, isRow) {
-  const follows = isAtEnd();
   log.append(element);
-  while (log.children.length > MAX_ROWS) log.firstElementChild.remove();
-  if (follows) toEnd();
-  else if (isRow) {
+  heights.observe(element);
+  while (log.children.length > MAX_ROWS) {
+    heights.unobserve(log.firstElementChild);
+    log.firstElementChild.remove();
+  }
+  settle();
+  if (!follows && isRow) {
     unseen += 1;
     more.textContent = `${unseen} new ↓`;
     more.hidden = false;
@@ -52,32 +71,38 @@ const receive = {
     element.textContent = `… ${to - from + 1} earlier lines are not shown.`;
     add(element, false);
   },
-  set({ turn, who, text, waits }) {
-    let draft = drafts.get(turn);
+  set({ turn, row, who, text, waits }) {
+    const key = `${turn} ${row}`;
+    let draft = drafts.get(key);
     if (!draft) {
       draft = document.createElement("div");
       draft.className = "row draft";
       draft.setAttribute("aria-hidden", "true");
       draft.append(Object.assign(document.createElement("span"), { className: "s-model", textContent: `${who}: ` }));
       draft.append(document.createTextNode(""), Object.assign(document.createElement("span"), { className: "s-dim" }));
-      drafts.set(turn, draft);
+      draft.dataset.turn = turn;
+      draft.dataset.row = row;
+      drafts.set(key, draft);
       state.textContent = `${who} is answering.`;
       add(draft, false);
     }
-    const follows = isAtEnd();
     draft.childNodes[1].data = text;
     draft.childNodes[2].textContent = waits && ` ${waits} …`;
-    if (follows) toEnd();
+    settle();
   },
   add(message) {
-    const before = drafts.get(message.turn)?.childNodes[1].data ?? "";
+    const before = drafts.get(`${message.turn} ${message.row}`)?.childNodes[1].data ?? "";
     receive.set({ ...message, text: before + message.text });
   },
-  end({ turn }) {
-    if (!drafts.has(turn)) return;
-    drafts.get(turn).remove();
-    drafts.delete(turn);
-    state.textContent = "";
+  // The part of an answer that a row has now ends; what was begun after that row goes on.
+  end({ turn, row }) {
+    for (const [key, draft] of drafts) {
+      if (draft.dataset.turn !== turn || (row !== null && Number(draft.dataset.row) >= row)) continue;
+      draft.remove();
+      drafts.delete(key);
+    }
+    settle();
+    if (!drafts.size) state.textContent = "";
   },
   tell({ html, at }) {
     const element = Object.assign(document.createElement("div"), { className: "row" });
@@ -112,7 +137,10 @@ function open() {
   socket.onopen = () => {
     wait = 250;
     state.textContent = "";
-    for (const turn of [...drafts.keys()]) receive.end({ turn });
+    for (const draft of drafts.values()) draft.remove();
+    drafts.clear();
+    if (wasOpen) for (const what of KINDS) receive.stale({ what });
+    wasOpen = true;
   };
   socket.onmessage = ({ data }) => {
     const message = JSON.parse(data);
@@ -130,6 +158,15 @@ function open() {
 }
 
 more.addEventListener("click", toEnd);
-log.addEventListener("scroll", () => isAtEnd() && toEnd());
+log.addEventListener("scroll", () => {
+  if (isAtEnd()) toEnd();
+  else if (Math.abs(log.scrollTop - pinned) > 1) {
+    follows = false;
+    settle();
+  }
+});
+document.getElementById("prompt").addEventListener("submit", toEnd); // one's own line is seen
+heights.observe(log);
+for (const row of log.children) heights.observe(row);
 toEnd();
 open();

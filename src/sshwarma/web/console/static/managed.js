@@ -34,7 +34,11 @@ async function refresh({ isForced = false } = {}) {
   }
 }
 
-place.addEventListener("acted", () => refresh({ isForced: true }));
+place.addEventListener("acted", ({ target }) => {
+  delete target.dataset.unsaved;
+  if (place.querySelector("[data-still]")) history.replaceState({}, "", target.elements.back.value); // it is answered
+  if (!place.querySelector("form[data-unsaved]")) refresh({ isForced: true }); // what is typed elsewhere stays
+});
 place.addEventListener("input", ({ target }) => (target.form.dataset.unsaved = ""));
 setInterval(() => document.visibilityState === "visible" && refresh(), REFRESH_MILLISECONDS);
 document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && refresh());
@@ -60,6 +64,7 @@ function upload(form) {
     if (request.status === 401) location.reload();
     end();
     setHTML(answer, request.responseText);
+    answer.scrollIntoView({ block: "nearest" });
     if (request.status !== 200) return;
     form.dispatchEvent(new CustomEvent("acted", { bubbles: true }));
   };

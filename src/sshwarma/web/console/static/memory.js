@@ -29,6 +29,7 @@ function find(scope) {
 async function view({ view: scope, key, src }) {
   const shown = find(scope);
   shown.key = key;
+  shown.src = src;
   shown.title.textContent = `[${scope}] ${key}`;
   shown.body.textContent = "Loading …";
   if (!shown.dialog.open) shown.dialog.show();
@@ -41,6 +42,16 @@ async function view({ view: scope, key, src }) {
   }
   if (shown.key === key) setHTML(shown.body, html); // an answer for another key is ignored
 }
+
+// A value that somebody sets meanwhile is shown at once.
+document.addEventListener("stale", async ({ detail }) => {
+  for (const shown of detail === "memory" ? windows.values() : []) {
+    if (!shown.dialog.open) continue;
+    const { key, src } = shown;
+    const html = await fetchPart(src, { isItself: true }).then((answer) => answer.text()).catch(() => "");
+    if (html && shown.key === key) setHTML(shown.body, html);
+  }
+});
 
 document.addEventListener(
   "click",

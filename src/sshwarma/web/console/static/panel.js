@@ -9,6 +9,7 @@ const room = document.getElementById("log").dataset.path;
 const SETTLE_MILLISECONDS = 300;
 let shown = panel.hidden ? "" : location.pathname + location.search;
 let asked;
+let leaving; // for another panel, which no refresh of this one may stop
 
 const isPanelPath = (path) => path.startsWith(`${room}/`) && !path.startsWith(`${room}/row/`);
 
@@ -35,11 +36,15 @@ export async function load(path, { push = true, isAgain = false } = {}) {
   if (!isAgain && !mayLeave()) return push || history.pushState({}, "", shown);
   asked?.abort();
   const mine = (asked = new AbortController());
-  if (!isAgain) panel.setAttribute("aria-busy", "true");
+  if (!isAgain) {
+    leaving = mine;
+    panel.setAttribute("aria-busy", "true");
+  }
   try {
     const answer = await fetchPart(path, { signal: mine.signal, isItself: isAgain });
     const html = await answer.text();
-    if (mine.signal.aborted || (isAgain && panel.querySelector("[data-unsaved]"))) return;
+    if (isAgain && !answer.ok) return; // the next change asks again
+    if (mine.signal.aborted || (isAgain && panel.querySelector("[data-unsaved], [data-still]"))) return;
     if (isAgain && isBusy()) return refresh(); // the answer of a form is on its way into this panel
     const top = panel.scrollTop;
     const focused = isAgain && panel.contains(document.activeElement) ? document.activeElement.id : "";
@@ -63,7 +68,8 @@ export async function load(path, { push = true, isAgain = false } = {}) {
   } catch (error) {
     if (error.name !== "AbortError") panel.textContent = "The server does not answer.";
   } finally {
-    panel.removeAttribute("aria-busy");
+    if (leaving === mine) leaving = undefined;
+    if (asked === mine) panel.removeAttribute("aria-busy");
   }
 }
 
@@ -94,6 +100,7 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!("panel" in form.dataset)) return;
   event.preventDefault();
+  document.activeElement.blur();
   load(`${new URL(form.action).pathname}?${new URLSearchParams(new FormData(form))}`);
 });
 
@@ -105,12 +112,15 @@ addEventListener("popstate", () => {
 
 // What has changed is fetched once things have settled; never over what somebody types.
 let waiting;
+let isStale = false; // somebody types; it is fetched when they have left the field
+panel.addEventListener("focusout", () => isStale && refresh());
 export function refresh() {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
-    if (isBusy()) return refresh();
+    if (leaving || isBusy()) return refresh();
     const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select, [contenteditable=true]");
-    if (shown && !isTyping && !panel.querySelector("[data-unsaved]")) load(shown, { push: false, isAgain: true });
+    isStale = isTyping;
+    if (shown && !isTyping && !panel.querySelector("[data-unsaved], [data-still]")) load(shown, { push: false, isAgain: true });
   }, SETTLE_MILLISECONDS);
 }
 

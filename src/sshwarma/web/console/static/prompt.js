@@ -29,7 +29,7 @@ const said = Object.assign(document.createElement("span"), { className: "hidden-
 said.setAttribute("role", "status");
 form.append(said);
 
-const readHistory = () => JSON.parse(localStorage.getItem(historyKey) ?? "[]");
+const readHistory = () => JSON.parse(sessionStorage.getItem(historyKey) ?? "[]");
 
 function fit() {
   text.rows = Math.min(MAX_LINES, Math.max(2, text.value.split("\n").length));
@@ -171,17 +171,18 @@ text.addEventListener("keydown", (event) => {
 
 text.addEventListener("blur", () => setTimeout(close, 150));
 
-let sent = "";
 form.addEventListener("submit", () => {
-  sent = text.value;
   close();
-});
-form.addEventListener("acted", () => {
-  const lines = [sent, ...readHistory().filter((line) => line !== sent)].slice(0, MAX_HISTORY);
-  localStorage.setItem(historyKey, JSON.stringify(lines));
+  const lines = [text.value, ...readHistory().filter((line) => line !== text.value)].slice(0, MAX_HISTORY);
+  sessionStorage.setItem(historyKey, JSON.stringify(lines));
   place = -1;
-  remember();
+  setTimeout(remember); // act.js has emptied it then
 });
+document.getElementById("clear").addEventListener("click", () => {
+  document.getElementById("answer").replaceChildren();
+  text.focus();
+});
+form.addEventListener("putback", remember);
 
 const kept = sessionStorage.getItem(draftKey);
 if (kept && !text.value) put(kept);

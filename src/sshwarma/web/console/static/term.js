@@ -1,4 +1,5 @@
 // The terminal: keys go to the server's own shell, and what that draws comes back.
+import { isOtherPortOfOurs } from "./html.js";
 import { FitAddon, Terminal, UnicodeGraphemesAddon, WebLinksAddon } from "./vendor/xterm.js";
 
 const SUBPROTOCOL = "sshwarma.term.1";
@@ -39,6 +40,7 @@ function readTheme() {
 // A link of others may say one thing and lead to another: the address is shown before it is opened.
 function follow(event, address) {
   if (!/^https?:\/\//i.test(address)) return;
+  if (isOtherPortOfOurs(address)) return alert("Not opened: a page at another port of this host would get the cookie that signs you in.");
   if (confirm(`Open this address?\n\n${new URL(address).href}`)) window.open(address, "_blank", "noopener,noreferrer");
 }
 

@@ -29,13 +29,13 @@ panel.addEventListener("input", ({ target }) => {
     words = target.value;
     cursor = target.selectionStart;
     filter();
-  } else if (target.form?.id === "tool-form") target.form.dataset.unsaved = "";
+  } else if (target.form?.id === "tool-form") target.form.dataset.still = "";
 });
 
 panel.addEventListener("submit", (event) => {
   if ("hasAll" in event.target.dataset) event.preventDefault();
   if (event.target.id !== "tool-form") return;
-  event.target.dataset.unsaved = "";
+  event.target.dataset.still = "";
   find("tool-result").textContent = "It runs …";
 });
 
