@@ -42,7 +42,7 @@ PAGES: Final = (
     ("editor", "/room/workshop/files/plan.py?edit"),
     ("memory", "/room/workshop/memory"),
     ("memory-key", "/room/workshop/memory/project/key?key=plan"),
-    ("told", "/room/workshop/debug?view=told&model=qwen"),
+    ("context", "/room/workshop/debug?view=context&model=qwen"),
     ("turns", "/room/workshop/debug?view=turns"),
     ("calls", "/room/workshop/debug?view=calls"),
     ("toolsets", "/toolsets"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,13 @@ from console.test_for_everybody import DESK, PHONE, find_violations
 from support.console_tabs import Tabs
 from support.driver import Person, Server
 from support.driver.fixtures import serving
+from support.driver.installed import PROGRAMS
 from support.sandboxes import needs_bubblewrap
 from support.toolset_kit import pack
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "toolsets"
+
+PAINTER = PROGRAMS / "painter.py"
 
 SPY = """<!doctype html><title>spy</title><body><script>
 const found = [];
@@ -153,6 +158,24 @@ def test_pages_of_the_consoles_own_name_are_not_framed(ann: Person, bench: str, 
     run(ann, "shown:own", text="http://evil.example/")
     page.locator("#log details.call").nth(3).locator("summary").click()
     page.locator("#log", has_text="Pages of evil.example are not embedded").wait_for()
+
+
+def test_image_of_a_result_is_drawn_and_downloaded(
+    house: Server, ann: Person, bench: str, tabs: Tabs
+) -> None:
+    house.owner.does(f"mcp add painter -- {shlex.join([sys.executable, str(PAINTER)])}")
+    ann.does("equip room painter:*", "run painter:flag")
+    page = tabs(ann, f"/room/{bench}", viewport=PHONE)
+    open_card(page, "painter:flag")
+    picture = page.locator("#log .call-details img")
+    assert (picture.get_attribute("src") or "").startswith("data:image/png;base64,")
+    assert find_violations(page) == []
+    link = page.get_by_role("link", name="Download attachment 1").get_attribute("href")
+    answer = page.request.get(f"{page.url.partition('/room')[0]}{link}")
+    assert answer.body().startswith(b"\x89PNG")
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.headers["content-disposition"].startswith("attachment;")
+    house.owner.does("mcp remove painter")
 
 
 @needs_bubblewrap

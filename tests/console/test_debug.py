@@ -72,12 +72,12 @@ def test_layers_add_up_to_the_tokens_that_the_provider_gets(
     alice: Person, room: str, tabs: Tabs, model: Model
 ) -> None:
     alice.does("@qwen one", "say in between")
-    page = open_debug(tabs, alice, room, "told")
-    told = alice.json("wrap @qwen")
-    shown = int(page.locator("#told-total").inner_text())
+    page = open_debug(tabs, alice, room, "context")
+    context = alice.json("wrap @qwen")
+    shown = int(page.locator("#context-total").inner_text())
     rows = page.locator("#panel tbody tr").filter(has=page.locator("td:nth-child(8)"))
     tokens = [int(row.locator("td").nth(4).inner_text()) for row in rows.all()]
-    assert shown == told["total_tokens"] == sum(tokens)
+    assert shown == context["total_tokens"] == sum(tokens)
     titles = page.locator("#panel svg rect title").all_text_contents()
     words = [int(re.findall(r"([\d,]+) tokens?$", one)[0].replace(",", "")) for one in titles]
     assert words == tokens
@@ -86,14 +86,16 @@ def test_layers_add_up_to_the_tokens_that_the_provider_gets(
     assert abs(shown - counted) <= 0.05 * counted, (shown, counted)
 
 
-def test_told_follows_the_room_and_shows_what_changed(alice: Person, room: str, tabs: Tabs) -> None:
-    page = open_debug(tabs, alice, room, "told")
+def test_context_follows_the_room_and_shows_what_changed(
+    alice: Person, room: str, tabs: Tabs
+) -> None:
+    page = open_debug(tabs, alice, room, "context")
     page.locator("#panel", has_text="No request was sent to qwen").wait_for()
     alice.does("@qwen one")
-    page.locator("#panel #told-equal", has_text="stayed equal").wait_for()
+    page.locator("#panel #context-equal", has_text="stayed equal").wait_for()
     page.locator("#panel", has_text="the provider counted 100 tokens").wait_for()
     alice.does("say in between")
-    page.locator("#told-diff .s-ok", has_text="in between").wait_for(state="attached")
+    page.locator("#context-diff .s-ok", has_text="in between").wait_for(state="attached")
     page.get_by_text("The last request that was sent").click()
     page.locator("#raw-last .line", has_text='"messages"').first.wait_for()
     page.get_by_text("The last answer, as its rows").click()
@@ -102,8 +104,8 @@ def test_told_follows_the_room_and_shows_what_changed(alice: Person, room: str, 
 
 def test_hostile_text_is_text_in_every_view(alice: Person, room: str, tabs: Tabs) -> None:
     alice.run(f"say --room {room} --stdin", f"@qwen {HOSTILE}")
-    page = open_debug(tabs, alice, room, "told")
-    for view in ("told", "turns", "calls"):
+    page = open_debug(tabs, alice, room, "context")
+    for view in ("context", "turns", "calls"):
         page.goto(f"{page.url.partition('?')[0]}?view={view}")
         for one in page.locator("#panel details").all():
             one.evaluate("(details) => { details.open = true; }")
@@ -112,7 +114,7 @@ def test_hostile_text_is_text_in_every_view(alice: Person, room: str, tabs: Tabs
             seen = page.locator("#panel", has_text="<script>alert(1)</script>")
             seen.wait_for()
             assert "^[[31m" in seen.inner_text() and "<U+202E>" in seen.inner_text()
-    page.goto(f"{page.url.partition('?')[0]}?view=told&model=%3Cscript%3E")
+    page.goto(f"{page.url.partition('?')[0]}?view=context&model=%3Cscript%3E")
     page.locator("#panel", has_text="Unknown model").wait_for()
 
 
@@ -227,7 +229,7 @@ def test_debug_has_no_fault_that_axe_finds(
     alice.run("tool new twice", b"host.call('sshwarma:look') return host.call('sshwarma:who')")
     alice.does("@qwen look twice", "@qwen two", "retry", f"run {room}:twice")
     page = tabs(alice, f"/room/{room}/debug", viewport=size)
-    for view in ("told", "turns", "calls"):
+    for view in ("context", "turns", "calls"):
         page.goto(f"{page.url.partition('?')[0]}?view={view}")
         for one in page.locator("#panel details").all():
             one.evaluate("(details) => { details.open = true; }")

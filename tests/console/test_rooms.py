@@ -57,6 +57,12 @@ def test_keys_lead_everywhere(alice: Person, room: str, tabs: Tabs) -> None:
     page.keyboard.press("?")
     page.get_by_role("heading", name="Keys").wait_for()
     assert find_violations(page) == []
+    page.get_by_label("Keys of one letter").uncheck()
+    page.evaluate("() => document.activeElement.blur()")
+    page.keyboard.press("g")
+    page.reload()
+    assert not page.get_by_label("Keys of one letter").is_checked()
+    page.get_by_label("Keys of one letter").check()
     page.keyboard.press("Control+k")
     page.get_by_role("heading", name="Go to").wait_for()
     page.keyboard.type(room)

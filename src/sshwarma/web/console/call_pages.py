@@ -15,13 +15,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.settings import is_loopback
 from sshwarma.toolsets.frame_page import find_frame_url
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.expand import ExpandedRow
 from sshwarma.verbs.render_views import PAGE_PROBLEM_KEY
+from sshwarma.web.console.call_attachments import draw_attachments, read_attachment
 from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem, guard_page
 from sshwarma.web.console.frames import room_path, wants_part
+from sshwarma.web.console.picture_drawings import PictureDrawings
 from sshwarma.web.console.requests import ConsoleRequests, read_row
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.request_body import client_address
@@ -38,9 +41,12 @@ MAX_SHOWN_JSON_CHARACTERS: Final = 100_000
 class CallPages:
     """The pages of tool calls."""
 
-    def __init__(self, requests: ConsoleRequests, room_pages: RoomPages) -> None:
+    def __init__(
+        self, requests: ConsoleRequests, room_pages: RoomPages, pictures: PictureDrawings
+    ) -> None:
         self._requests = requests
         self._rooms = room_pages
+        self._pictures = pictures
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -49,6 +55,7 @@ class CallPages:
         return [
             Route("/room/{room}/call/{seq:int}", page(self._show)),
             Route("/room/{room}/call/{seq:int}/page", page(self._send_page)),
+            Route("/room/{room}/call/{seq:int}/attachment/{number:int}", page(self._send_file)),
         ]
 
     async def _show(self, request: Request) -> Response:
@@ -67,10 +74,19 @@ class CallPages:
             result=await self._requests.draw(caller, shown) if shown is not None else "",
             text=end.content if end is not None else "", seconds=_find_seconds(call),
             embedded=_find_embedded(request, shown), file=_find_file(shown),
+            attachments=await draw_attachments(caller, end, self._pictures),
         )  # fmt: skip
         if wants_part(request):
             return HTMLResponse(html)
         return await self._rooms.show_panel(request, caller, "call", html)
+
+    async def _send_file(self, request: Request) -> Response:
+        """Send an attachment of a result, which a browser stores and never shows."""
+        caller, _ = await self._requests.find_caller(request)
+        seq, number = read_row(request), min(request.path_params["number"], MAX_CALL_ATTACHMENTS)
+        data = await read_attachment(caller, seq, max(1, number))
+        headers = {"Content-Disposition": f'attachment; filename="{seq}-{number}"'}
+        return Response(data, media_type="application/octet-stream", headers=headers)
 
     async def _send_page(self, request: Request) -> Response:
         """Send the page of a result, for a frame: harmless also if it is opened alone."""

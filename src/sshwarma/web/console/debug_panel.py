@@ -31,7 +31,7 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.ids import now_ms
 
-VIEWS: Final = (("told", "Told"), ("turns", "Turns"), ("calls", "Calls"))
+VIEWS: Final = (("context", "Context"), ("turns", "Turns"), ("calls", "Calls"))
 """The views of the panel, as `?view=` and as links."""
 
 DRAWN_TURNS: Final = 50
@@ -78,13 +78,13 @@ class DebugPanel:
         caller, _ = await self._requests.find_caller(request)
         await caller.require(Right.ENTER)
         query = request.query_params
-        view = query.get("view", "told")
+        view = query.get("view", "context")
         if view == "turns":
             values = await self._read_turns(caller, is_all="all" in query)
         elif view == "calls":
             values = await self._read_calls(caller, read_number(query.get("n")))
-        elif view == "told":
-            values = await self._read_told(caller, query.get("model", ""))
+        elif view == "context":
+            values = await self._read_context(caller, query.get("model", ""))
         else:
             raise Invalid(f"view: choose one of: {', '.join(name for name, _ in VIEWS)}.")
         room = (await caller.room()).name
@@ -109,32 +109,32 @@ class DebugPanel:
         html = self._requests.frames.render("debug_part.html", drawn=drawn)
         return await self._rooms.show_panel(request, caller, "debug", html)
 
-    async def _read_told(self, caller: Caller, model: str) -> dict[str, Any]:
+    async def _read_context(self, caller: Caller, model: str) -> dict[str, Any]:
         models: tuple[ModelListItem, ...] = (await invoke(caller, "models", {})).models
         given = {"model": f"@{model.removeprefix('@')}"} if model else {}
         values: dict[str, Any] = {
-            "models": models, "model": model.removeprefix("@"), "told": None, "diff": None,
+            "models": models, "model": model.removeprefix("@"), "context": None, "diff": None,
             "diff_refusal": "", "layers": [], "shares": "", "refusal": "", "last": None,
         }  # fmt: skip
         try:
-            told: WrappedContext = await invoke(caller, "wrap", given)
+            context: WrappedContext = await invoke(caller, "wrap", given)
         except WorldError as error:
             return values | {"refusal": self._draw(error)}
-        mention = {"model": f"@{told.model}"}
+        mention = {"model": f"@{context.model}"}
         try:
             values["diff"] = await invoke(caller, "wrap", {**mention, "which": "diff"})
         except WorldError as error:
             values["diff_refusal"] = self._draw(error)
         trace = await invoke(caller, "trace", {"n": DEFAULT_TRACED_TURNS})
-        turns = [turn for turn in trace.turns if turn.agent == told.model and turn.requests]
-        layers = _list_layers(told)
+        turns = [turn for turn in trace.turns if turn.agent == context.model and turn.requests]
+        layers = _list_layers(context)
         shares = [Bar(layer.name, layer.tokens, format_tokens(layer.tokens)) for layer in layers]
         return values | {
-            "model": told.model,
-            "told": told,
+            "model": context.model,
+            "context": context,
             "layers": layers,
-            "shares": draw_shares("shares", f"Shares of the context of {told.model}", shares),
-            "sum": _sum_up(told),
+            "shares": draw_shares("shares", f"Shares of the context of {context.model}", shares),
+            "sum": _sum_up(context),
             "equal": _describe_equal(values["diff"]),
             "last": _describe_last(turns[-1]) if turns else None,
         }
@@ -168,7 +168,7 @@ class DebugPanel:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldLayer:
+class DebugLayer:
     """A layer, or the tools, as a row of the table.
 
     Attributes:
@@ -185,28 +185,29 @@ class ToldLayer:
     text: str
 
 
-def _list_layers(told: WrappedContext) -> list[ToldLayer]:
-    total = told.total_tokens or 1
-    tools = ToldLayer(
-        "tools", "tools", "release", told.tool_tokens, f"{told.tool_tokens / total:.1%}", "", "no",
-        ", ".join(told.tools) or "No tools are offered.",
+def _list_layers(context: WrappedContext) -> list[DebugLayer]:
+    total = context.total_tokens or 1
+    tools = DebugLayer(
+        "tools", "tools", "release",
+        context.tool_tokens, f"{context.tool_tokens / total:.1%}", "", "no",
+        ", ".join(context.tools) or "No tools are offered.",
     )  # fmt: skip
     layers = [
-        ToldLayer(
+        DebugLayer(
             layer.name, layer.side, layer.stability, layer.tokens, f"{layer.tokens / total:.1%}",
             f"{layer.budget:,}" if layer.budget else "", layer.note or "no", layer.text,
         )
-        for layer in told.layers
+        for layer in context.layers
     ]  # fmt: skip
     return [tools, *layers]
 
 
-def _sum_up(told: WrappedContext) -> str:
-    part = f"{told.total_tokens / told.budget:.0%} of " if told.budget else ""
-    layers = f"{len(told.layers)} layers and the descriptions of {len(told.tools)} tools"
+def _sum_up(context: WrappedContext) -> str:
+    part = f"{context.total_tokens / context.budget:.0%} of " if context.budget else ""
+    layers = f"{len(context.layers)} layers and the descriptions of {len(context.tools)} tools"
     return (
-        f"{layers} have about {format_tokens(told.total_tokens)}: "
-        f"{part}the {told.budget:,} that {told.model} accepts."
+        f"{layers} have about {format_tokens(context.total_tokens)}: "
+        f"{part}the {context.budget:,} that {context.model} accepts."
     )
 
 

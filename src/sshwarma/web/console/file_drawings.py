@@ -6,26 +6,21 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cachetools import LRUCache
 from markupsafe import Markup
 
-from sshwarma.common.limits import MAX_PICTURE_ROWS
-from sshwarma.terminal.image_decoder import ImageDecoder, UnshowableImage, check_image_size
+from sshwarma.terminal.image_decoder import UnshowableImage, check_image_size
 from sshwarma.terminal.markdown_results import render_indented
 from sshwarma.terminal.text import block, line
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.file_views import FileDownload, FileText, draw_file_lines
 from sshwarma.web.console.frames import render_block
-from sshwarma.web.console.requests import ConsoleRequests
+from sshwarma.web.console.picture_drawings import PictureDrawings
 from sshwarma.world.caller import Caller
 
 PICTURE_SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 """Ends of names of files that are shown as pictures, if they are any."""
 
 MARKDOWN_SUFFIXES: Final = (".md", ".markdown")
-
-MAX_KEPT_PICTURES: Final = 16
-"""Pictures whose HTML is kept: a page is drawn again with each change of the room's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +34,8 @@ class FileDrawing:
 class FileDrawings:
     """Draws contents of files."""
 
-    def __init__(self, requests: ConsoleRequests) -> None:
-        self._requests = requests
-        self._decoder = ImageDecoder()
-        self._pictures: LRUCache[str, Markup] = LRUCache(MAX_KEPT_PICTURES)
-
-    async def close(self) -> None:
-        """End the decoders that run."""
-        await self._decoder.close()
+    def __init__(self, pictures: PictureDrawings) -> None:
+        self._pictures = pictures
 
     async def draw(
         self, caller: Caller, text: FileText, at: str | None, *, raw: bool
@@ -77,7 +66,7 @@ class FileDrawings:
 
     async def _draw_picture(self, caller: Caller, text: FileText, at: str | None) -> Markup:
         """Draw a picture, or say why it cannot be shown."""
-        drawn = self._pictures.get(text.sha256)
+        drawn = self._pictures.find(text.sha256)
         if drawn is not None:
             return drawn
         arguments = {"path": text.path} | ({"at": at} if at else {})
@@ -86,12 +75,9 @@ class FileDrawings:
             caller = replace(caller, wants_bytes=True)
             found: FileDownload = await invoke(caller, "file get", arguments)
             data = await asyncio.to_thread(found.blob.read_bytes)
-            picture = await self._decoder.decode(data, MAX_PICTURE_ROWS)
+            return await self._pictures.draw(text.sha256, data)
         except UnshowableImage as reason:
             return _draw_note(f"{reason} Download it to look at it.")
-        drawn = await asyncio.to_thread(render_block, block(picture))
-        self._pictures[text.sha256] = drawn
-        return drawn
 
 
 def _draw_text(text: FileText) -> Markup:

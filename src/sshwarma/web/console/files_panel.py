@@ -22,6 +22,7 @@ from sshwarma.web.console.file_drawings import FileDrawings
 from sshwarma.web.console.file_tree import build_tree, make_file_node
 from sshwarma.web.console.file_version_pages import FileVersionPages, describe_version
 from sshwarma.web.console.frames import room_path
+from sshwarma.web.console.picture_drawings import PictureDrawings
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.workspaces.languages import guess_language
@@ -37,10 +38,12 @@ _KEPT: Final = re.compile(r"(.+)\.from-[^/]+", re.DOTALL)
 class FilesPanel:
     """The panel `files`, and the pages of files in it."""
 
-    def __init__(self, requests: ConsoleRequests, rooms: RoomPages) -> None:
+    def __init__(
+        self, requests: ConsoleRequests, rooms: RoomPages, pictures: PictureDrawings
+    ) -> None:
         self._requests = requests
         self._rooms = rooms
-        self._drawings = FileDrawings(requests)
+        self._drawings = FileDrawings(pictures)
         self._versions = FileVersionPages(requests)
 
     @property
@@ -51,10 +54,6 @@ class FilesPanel:
             Route("/room/{room}/files", show),
             Route("/room/{room}/files/{path:path}", show),
         ]
-
-    async def close(self) -> None:
-        """End what decodes pictures."""
-        await self._drawings.close()
 
     async def _show(self, request: Request) -> Response:
         """Show what the path and the query of an address ask for."""

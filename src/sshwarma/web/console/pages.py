@@ -17,6 +17,7 @@ from sshwarma.web.console.live import LiveRooms
 from sshwarma.web.console.map_page import MapPage
 from sshwarma.web.console.memory_panel import MemoryPanel
 from sshwarma.web.console.messages import Messages
+from sshwarma.web.console.picture_drawings import PictureDrawings
 from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.room_page import RoomPages
@@ -46,7 +47,7 @@ class Console:
         self._live = LiveRooms(world, drawings)
         questions, messages = Questions(requests), Messages(requests)
         rooms = RoomPages(requests, drawings, questions, messages)
-        self._files = FilesPanel(requests, rooms)
+        self._pictures = PictureDrawings()
         self._pages = (
             SessionPages(requests),
             RoomsPage(requests, messages),
@@ -56,13 +57,13 @@ class Console:
             Completions(requests),
             VerbPages(requests),
             HerePanel(requests, rooms),
-            CallPages(requests, rooms),
+            CallPages(requests, rooms, self._pictures),
             MemoryPanel(requests, rooms),
             SystemPage(requests),
             ToolsPanel(requests, rooms),
             ToolsetPages(requests),
             ServerPages(requests),
-            self._files,
+            FilesPanel(requests, rooms, self._pictures),
             DebugPanel(requests, rooms),
             MapPage(requests),
             FiguresPage(requests),
@@ -82,7 +83,7 @@ class Console:
     async def close(self) -> None:
         """End what goes on after the last request."""
         await self._live.close()
-        await self._files.close()
+        await self._pictures.close()
 
     async def _hear(self, socket: WebSocket) -> None:
         """Serve the socket of a tab."""

@@ -12,7 +12,9 @@ from markupsafe import Markup
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 
-from sshwarma.common.limits import MAX_EXACT_INTEGER
+from sshwarma.common.limits import MAX_API_REQUESTS_PER_AGENT, MAX_EXACT_INTEGER
+from sshwarma.common.messages import with_limit
+from sshwarma.common.refusals import count_refusal
 from sshwarma.common.shorten import shorten_name
 from sshwarma.services import Services
 from sshwarma.verbs.edit_draft import EditDraft
@@ -32,7 +34,7 @@ from sshwarma.web.errors import HTTP_STATUSES, Unauthorized
 from sshwarma.web.request_body import client_address
 from sshwarma.world.audit import origin_of_token
 from sshwarma.world.caller import Caller
-from sshwarma.world.errors import Forbidden, NotFound, WorldError
+from sshwarma.world.errors import Forbidden, NotFound, RateLimited, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.world import World
 
@@ -105,8 +107,16 @@ class ConsoleRequests:
         caller = await (caller.in_room(name) if name else caller.in_accessible_room())
         opened = self.world.open_requests.begin(agent.id, token=token)
         if not is_read:
+            self._check_forms(agent.id)
             self._forms.add(opened)
         return caller, opened
+
+    def _check_forms(self, agent_id: str) -> None:
+        """Refuse another form of an agent that has too many on their way."""
+        if sum(one.agent_id == agent_id for one in self._forms) >= MAX_API_REQUESTS_PER_AGENT:
+            count_refusal("api_requests")
+            limit = with_limit("Too many open requests", MAX_API_REQUESTS_PER_AGENT)
+            raise RateLimited(f"{limit}.", retry_after_seconds=1)
 
     def end_forms(self, reason: str) -> None:
         """End what forms have begun, such as a call that waits for an answer."""

@@ -118,13 +118,11 @@ def _find_verb(request: Request) -> Verb:
 
 
 async def find_obstacle(caller: Caller, verb: Verb) -> str:
-    """Return why the caller may not use a verb here, or ""."""
+    """Return why the caller may not use a verb here, whatever its arguments, or ""."""
     if verb.ssh_only and not verb.in_console:
         return ONLY_SSH
     try:
-        if verb.needs is not None:
-            await caller.require(verb.needs)
-        caller.require_scope(verb.scope)
+        await check_may_pipe(caller, verb)
     except WorldError as error:
         return error.message
     return ""

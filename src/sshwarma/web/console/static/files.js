@@ -110,6 +110,7 @@ async function upload(form, files) {
     if (status === 200) done += 1;
   }
   delete list.dataset.unsaved;
+  if (!list.isConnected) return; // somebody has gone to another panel
   answerPlace().textContent = `${done} of ${files.length} ${files.length === 1 ? "file" : "files"} uploaded.`;
   if (done === files.length) form.reset();
   const refused = [...list.children].filter((one) => one.dataset.refused);

@@ -1,6 +1,7 @@
 // Keys for those who go without a mouse. What somebody types is never a key.
 const PANELS = { r: "", h: "/here", t: "/tools", f: "/files", m: "/memory", d: "/debug" };
 const room = document.getElementById("log")?.dataset.path;
+const OFF_KEY = "single keys are off";
 let isGoing = false;
 
 const isPanelOpen = () => document.getElementById("panel")?.hidden === false;
@@ -24,7 +25,9 @@ document.addEventListener("keydown", (event) => {
     return location.assign("/go");
   }
   const isTyped = event.target.matches?.("input, textarea, select, [contenteditable]") || event.target.closest?.("#terminal, .cm-editor");
-  if (isTyped || event.ctrlKey || event.metaKey || event.altKey) return;
+  const isWithAnother = event.ctrlKey || event.metaKey || event.altKey;
+  if (isTyped || (isWithAnother && !event.getModifierState("AltGraph"))) return;
+  if (event.key.length === 1 && localStorage.getItem(OFF_KEY)) return; // who speaks to the browser has them off
   if (isGoing) {
     isGoing = false;
     if (room && event.key in PANELS && (event.key !== "r" || isPanelOpen())) document.querySelector(event.key === "r" ? "#tabs .back" : `#tabs a[href="${room}${PANELS[event.key]}"]`)?.click();
@@ -55,3 +58,9 @@ document.addEventListener("keydown", (event) => {
       if (isPanelOpen()) document.querySelector("#tabs .back").click();
   }
 });
+
+const single = document.getElementById("single-keys");
+if (single) {
+  single.checked = !localStorage.getItem(OFF_KEY);
+  single.addEventListener("change", () => (single.checked ? localStorage.removeItem(OFF_KEY) : localStorage.setItem(OFF_KEY, "1")));
+}
