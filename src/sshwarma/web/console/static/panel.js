@@ -112,14 +112,11 @@ addEventListener("popstate", () => {
 
 // What has changed is fetched once things have settled; never over what somebody types.
 let waiting;
-let isStale = false; // somebody types; it is fetched when they have left the field
-panel.addEventListener("focusout", () => isStale && refresh());
 export function refresh() {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
     if (leaving || isBusy()) return refresh();
     const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select, [contenteditable=true]");
-    isStale = isTyping;
     if (shown && !isTyping && !panel.querySelector("[data-unsaved], [data-still]")) load(shown, { push: false, isAgain: true });
   }, SETTLE_MILLISECONDS);
 }
