@@ -38,11 +38,11 @@ async def draw_attachments(
     caller: Caller, row: Row | None, pictures: PictureDrawings
 ) -> list[DrawnAttachment]:
     """Return the attachments of the result in a row."""
-    listed = row.meta.get("attachments", ()) if row is not None else ()
+    if row is None:
+        return []
     return [
         await _draw(caller, row, number, kind, size, pictures)
-        for number, (kind, size) in enumerate(listed, 1)
-        if row is not None
+        for number, (kind, size) in enumerate(row.meta.get("attachments", ()), 1)
     ]
 
 

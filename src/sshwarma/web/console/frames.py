@@ -111,11 +111,6 @@ class Frames:
         self._templates.filters["when"] = _format_time
         self._templates.filters["room_path"] = room_path
 
-    @property
-    def pages(self) -> tuple[tuple[str, str], ...]:
-        """Paths and names of the pages for everybody."""
-        return PAGES
-
     def render(self, frame: str, **values: Any) -> Markup:
         """Return a template with values in it."""
         static = f"/static/{static_version()}"

@@ -87,9 +87,8 @@ class Console:
 
     async def _hear(self, socket: WebSocket) -> None:
         """Serve the socket of a tab."""
+        await serve_socket(self._requests, socket, self._serve_tab)
 
-        async def serve(socket: WebSocket, caller: Caller, opened: OpenRequest) -> None:
-            after = read_number(socket.query_params.get("after"))
-            await self._live.serve(socket, caller, after)
-
-        await serve_socket(self._requests, socket, serve)
+    async def _serve_tab(self, socket: WebSocket, caller: Caller, opened: OpenRequest) -> None:
+        after = read_number(socket.query_params.get("after"))
+        await self._live.serve(socket, caller, after)

@@ -15,7 +15,7 @@ from sshwarma.tools.approval_people import may_approve
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.rooms import RoomListItem
-from sshwarma.web.console.frames import room_path
+from sshwarma.web.console.frames import PAGES, room_path
 from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.requests import ConsoleRequests
 from sshwarma.world.access import Right
@@ -118,7 +118,7 @@ class RoomsPage:
         wanted = request.query_params.get("to", "").strip().lower()
         names = [room.name for room in await caller.known_rooms()]
         places = [(name, room_path(name)) for name in names]
-        places += [(name, path) for path, name in self._requests.frames.pages]
+        places += [(name, path) for path, name in PAGES]
         places = [place for place in places if wanted in place[0].lower()]
         exact = [place for place in places if place[0].lower() == wanted]
         if wanted and len(exact or places) == 1:

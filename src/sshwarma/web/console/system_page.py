@@ -25,6 +25,7 @@ class SystemPage:
     async def _show(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
         projects, draw = services_of(caller).projects, self._requests.draw
+        listed = await invoke(caller, "web list", {})
         return self._requests.frames.show(
             "system.html", title="System", who=caller.agent.name,
             environment=await invoke(caller, "env", {}),
@@ -34,7 +35,6 @@ class SystemPage:
             tools=await invoke(caller, "tools info", {}),
             models=await draw(caller, await invoke(caller, "models", {})),
             servers=await draw(caller, await invoke(caller, "mcp list", {})),
-            browsers=await draw(caller, await invoke(caller, "web list", {})),
-            browser_ids=[one.id for one in (await invoke(caller, "web list", {})).browsers],
+            browsers=await draw(caller, listed), browser_ids=[one.id for one in listed.browsers],
             version=await draw(caller, await invoke(caller, "version", {})),
         )  # fmt: skip
