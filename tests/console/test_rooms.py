@@ -90,6 +90,7 @@ def test_private_messages_are_shown_until_they_were_read(
     assert "away" not in sent.out
     page.locator("#log", has_text="once more").wait_for()
     say(page, f"/tell {bob.name} got it")
+    page.locator("#log", has_text="got it").wait_for()
     assert "got it" in bob.run(f"history @{alice.name}").out
 
 

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Dialog, Page
+from playwright.sync_api import Dialog, Page, Route
 
 from console.test_for_everybody import DESK, PHONE, find_violations
 from support.console_tabs import Tabs
@@ -146,6 +146,27 @@ def test_switch_decisions_export_and_uninstall_agree_with_the_verbs(
     assert ann.run(f"toolset show {kit_id}").status != 0
     page.wait_for_url("**/toolsets")
     assert kit_id not in page.locator("#managed").inner_text()
+
+
+def test_typed_text_stays_while_the_page_is_fetched_again(
+    ann: Person, name: Callable[[str], str], tabs: Tabs
+) -> None:
+    kit_id = name("kit")
+    ann.run("toolset import", pack(kit(kit_id, functions=("ask",))), "-T")
+    page, held = tabs(ann, f"/toolsets/{kit_id}"), list[Route]()
+    page.route(f"**/toolsets/{kit_id}", lambda one: held.append(one))
+    page.locator("summary").click()
+    press(page, f"Ask first {kit_id}:ask")
+    title = page.get_by_label(f"Title of {kit_id}:ask")
+    title.fill("Half of a ti")
+    assert held, "the page was not asked for"
+    with page.expect_response(f"**/toolsets/{kit_id}") as answered:
+        page.unroute(f"**/toolsets/{kit_id}")  # which lets it through
+    answered.value.text()
+    page.evaluate("() => new Promise(requestAnimationFrame)")
+    assert title.input_value() == "Half of a ti"
+    press(page, f"Save Title of {kit_id}:ask")
+    page.get_by_text("asks first", exact=True).wait_for()
 
 
 def names_in(archive: bytes) -> dict[str, bytes]:

@@ -6,16 +6,20 @@ const place = document.getElementById("managed");
 const answer = document.getElementById("managed-answer");
 const REFRESH_MILLISECONDS = 3000;
 let shown = "";
+let asked = 0; // how often, so that an answer that another one has overtaken is left alone
 let isAsking = false;
 
 async function refresh({ isForced = false } = {}) {
   // A question stays as it was read until it is answered.
   const isTyped = place.querySelector("[data-unsaved], [data-still]") || place.contains(document.activeElement) && document.activeElement.matches("textarea, input, select");
-  if (isAsking || (!isForced && isTyped)) return;
+  if (!isForced && (isAsking || isTyped)) return;
   isAsking = true;
+  const mine = ++asked;
   try {
     const found = await fetchPart(location.href, { isItself: !isForced });
     const html = await found.text();
+    // What somebody typed or sent while this was on its way stays: the next refresh draws both.
+    if (mine !== asked || place.querySelector("form[data-unsaved], form[aria-busy=true]")) return;
     if (found.status === 404) {
       for (const button of place.querySelectorAll("button")) button.disabled = true;
       if (!isForced) setHTML(answer, html);
@@ -30,7 +34,7 @@ async function refresh({ isForced = false } = {}) {
   } catch {
     // The next one may come.
   } finally {
-    isAsking = false;
+    if (mine === asked) isAsking = false;
   }
 }
 
