@@ -209,7 +209,7 @@ def test_approval_is_answered_in_either_place(
     card = page.locator("#questions .question")
     card.wait_for()
     assert "<b>done</b>" in card.locator("pre").inner_text()
-    assert other.locator("#questions", has_text="Owners and builders").is_visible()
+    other.locator("#questions", has_text="Owners and builders").wait_for()
     assert other.get_by_role("button", name="Allow once").count() == 0
     assert find_violations(page) == []
     card.get_by_role("button", name="Allow once").click()

@@ -6,6 +6,9 @@ from console.test_room import say
 from support.console_tabs import Tabs
 from support.driver import Person
 
+SETTLED = "() => new Promise((resolve) => setTimeout(resolve, 700))"
+"""By then a panel that is fetched again after SETTLE_MILLISECONDS has been."""
+
 
 def test_panel_opens_beside_the_log_and_keeps_what_is_typed(
     alice: Person, room: str, tabs: Tabs
@@ -33,3 +36,25 @@ def test_panel_fills_a_phone_and_leads_back(alice: Person, room: str, tabs: Tabs
     assert page.locator("#log").is_hidden()
     page.get_by_role("link", name="Log", exact=True).click()
     page.locator("#log").wait_for()
+
+
+def test_panel_shows_what_came_while_somebody_typed_or_pressed(
+    alice: Person, room: str, tabs: Tabs
+) -> None:
+    page = tabs(alice, f"/room/{room}/files", viewport={"width": 1280, "height": 800})
+    page.locator("#files-search").fill("half of a wo")
+    alice.run(f"file put typed.txt --room {room}", b"x")
+    page.locator("#log", has_text="typed.txt").wait_for()
+    page.evaluate(SETTLED)
+    assert page.locator("#files-search").input_value() == "half of a wo"
+    assert page.locator("#panel .tree", has_text="typed.txt").count() == 0
+    page.locator("#text").focus()
+    page.locator("#panel .tree", has_text="typed.txt").wait_for()
+    page.locator("#panel h2").first.hover()
+    page.mouse.down()
+    alice.run(f"file put pressed.txt --room {room}", b"x")
+    page.locator("#log", has_text="pressed.txt").wait_for()
+    page.evaluate(SETTLED)
+    assert page.locator("#panel .tree", has_text="pressed.txt").count() == 0
+    page.mouse.up()
+    page.locator("#panel .tree", has_text="pressed.txt").wait_for()

@@ -11,13 +11,13 @@ from sqlalchemy import insert, text
 
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import calls, drop_turns, rows, things, turns, usage
-from sshwarma.world.rows import TOOL_KINDS
+from sshwarma.world.rows import CALL_KINDS
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone, do
 
-KINDS = ("chat", "emote", "tell", "presence", "notice", *TOOL_KINDS, "journal.note",
+KINDS = ("chat", "emote", "tell", "presence", "notice", *CALL_KINDS, "journal.note",
          "journal.decision", "journal.idea", "journal.milestone")  # fmt: skip
 
 # Columns and their types; a `?` may be NULL.

@@ -64,7 +64,7 @@ async def test_read_tail_filters_and_pages(world: World) -> None:
     assert await tail(3) == [8, 9, 10]
     assert await tail(3, before=4) == [1, 2, 3]
     assert await tail(9, before=1) == []
-    assert await tail(2, kinds=rows.TOOL_KINDS) == [7, 10]
+    assert await tail(2, kinds=rows.CALL_KINDS) == [7, 10]
     assert await tail(9, prefix="journal.") == [3, 6, 9]
     assert await tail(9, prefix="journal_") == []
     assert [r.seq for r in await world.store.read(lambda c: read_rows_after(c, "lobby", 8, 5))] == [

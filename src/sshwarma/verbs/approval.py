@@ -26,6 +26,7 @@ from sshwarma.verbs.question_row import draw_arguments
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.views import Confirmation, view
 from sshwarma.world.access import Right, TokenScope
+from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Forbidden, NotFound
 from sshwarma.world.ids import now_ms
@@ -59,6 +60,7 @@ class ApprovalItem:
     """A call that waits for an approval: who asks for it, and since when.
 
     `only_by` is the person who alone can allow it, because a script asks in their name; else "".
+    `may_allow` and `may_deny`: whether who reads this may.
     """
 
     number: int
@@ -67,6 +69,8 @@ class ApprovalItem:
     asked_by: str
     asked_at: str
     only_by: str = ""
+    may_allow: bool = False
+    may_deny: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,7 @@ async def approvals(caller: Caller) -> ApprovalList:
     world, room = caller.world, await caller.room()
     for one in services_of(caller).tools.approvals.list_in(room.id):
         one.read_by.add(caller.agent.id)
+    may_answer = may_approve(caller.agent, room)
     return ApprovalList(
         room.name,
         tuple(
@@ -127,6 +132,8 @@ async def approvals(caller: Caller) -> ApprovalList:
                 _name_caller(world, one),
                 format_iso(one.asked_at),
                 world.agents.name_of(one.asked_for) if one.is_of_script else "",
+                may_allow=may_answer and not _is_for_another(one, caller.agent),
+                may_deny=may_answer,
             )
             for one in services_of(caller).tools.approvals.list_in(room.id)
         ),
@@ -239,8 +246,15 @@ async def _find_waiting(caller: Caller, number: int | None, verb_name: str) -> W
     await caller.with_room(room.id).require(Right.BUILD, room)
     if not may_approve(caller.agent, room):
         raise Forbidden("Permission denied: needs the build right there.")
-    if verb_name == "allow" and waiting.is_of_script and caller.agent.id != waiting.asked_for:
-        # Else who has planted a script could allow what it does in the name of another.
+    if verb_name == "allow" and _is_for_another(waiting, caller.agent):
         name = caller.world.agents.name_of(waiting.asked_for)
         raise Forbidden(f"A script asks in the name of {name}, who alone can allow it.")
     return waiting
+
+
+def _is_for_another(waiting: WaitingApproval, agent: Agent) -> bool:
+    """Return whether a script asks in the name of another, who alone can allow it.
+
+    Else who has planted a script could allow what it does in the name of another.
+    """
+    return waiting.is_of_script and agent.id != waiting.asked_for

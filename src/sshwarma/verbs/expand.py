@@ -82,7 +82,7 @@ async def expand(caller: Caller, row: RowNumber | None = None, *, start: Offset 
     def read(conn: Connection) -> Row | None:
         if row is not None:
             return rows.read_numbered(conn, caller.room_id, row)
-        newest = rows.read_tail(conn, caller.room_id, 1, kinds=calls.END_KINDS)
+        newest = rows.read_tail(conn, caller.room_id, 1, kinds=rows.CALL_END_KINDS)
         return newest[0] if newest else None
 
     log_row = await caller.world.store.read(read)

@@ -29,8 +29,6 @@ LEFT_OUT_KINDS: Final = ("presence",)
 
 NameOf: TypeAlias = Callable[[Row], str]
 
-RESULT_KINDS: Final = frozenset(rows.TOOL_KINDS) - {"tool.call"}
-
 
 @dataclass(frozen=True, slots=True)
 class ExportedText:
@@ -300,7 +298,7 @@ def _export_rows(found: list[Row], name_of: NameOf) -> tuple[ExportedRow, ...]:
             name_of(row),
             row.content,
             tool=str(row.meta.get("tool", "")),
-            call=calls.get(row.parent_row_id or "") if row.kind in RESULT_KINDS else None,
+            call=calls.get(row.parent_row_id or "") if row.kind in rows.CALL_END_KINDS else None,
         )
         for row in shown
     )

@@ -193,7 +193,7 @@ async def show_history(
     requested = before
     if at is not None:
         before = at + n // 2 + 1
-    kinds = rows.TOOL_KINDS if tools else ()
+    kinds = rows.CALL_KINDS if tools else ()
 
     def read(conn: Connection) -> tuple[list[Row], bool]:
         page = rows.read_tail(

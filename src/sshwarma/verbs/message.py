@@ -27,10 +27,10 @@ from sshwarma.world import drop_turns, notes, turns
 from sshwarma.world.access import Right, TokenScope
 from sshwarma.world.agents import Agent
 from sshwarma.world.caller import Caller
-from sshwarma.world.calls import END_KINDS
 from sshwarma.world.errors import NotFound
 from sshwarma.world.missing_rights import explain_granters
 from sshwarma.world.row import Row
+from sshwarma.world.rows import CALL_END_KINDS
 from sshwarma.world.store import Change
 from sshwarma.world.turns import Turn
 from sshwarma.wrap.tokens import estimate_tokens
@@ -337,7 +337,7 @@ def _read_turn_details(conn: Connection, caller: Caller, turn: Turn) -> TurnDeta
 
 def _provider_role(caller: Caller, row: Row) -> str:
     """Return the role of a row in a provider's API: user, assistant, tool or system."""
-    if row.kind in END_KINDS:
+    if row.kind in CALL_END_KINDS:
         return "tool"
     if row.kind == "notice":
         return "system"

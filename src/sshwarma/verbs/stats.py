@@ -111,7 +111,7 @@ def draw_usage_stats(stats: UsageStats) -> Block:
         ]
     if stats.skills:
         lines += [
-            line(("heading", "Skills:")),
+            line(("heading", "Skills, of all days:" if stats.days else "Skills:")),
             *draw_columns(
                 (("thing", skill.name), _format_activity(skill)) for skill in stats.skills
             ),
@@ -205,7 +205,7 @@ async def stats(
         model: only this model.
         all: all rooms together and each room.
         days: number of days that count, today included, each with its usage; at most
-            {MAX_STATS_DAYS} (default: every day, together).
+            {MAX_STATS_DAYS} (default: every day, together). Skills are counted over all days.
     """
     room = await caller.room()
     agent = caller.world.agents.find_model(model) if model is not None else None

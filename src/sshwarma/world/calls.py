@@ -24,9 +24,6 @@ from sshwarma.world.store import Change
 
 CallResultKind = Literal["result", "error", "timeout"]
 
-END_KINDS: Final = ("tool.result", "tool.error", "tool.timeout")
-"""Kinds of the rows that end a call."""
-
 CHANGES_KEY: Final = "changes"
 """Key of the metadata of the row of a result: what the call changed of the files, in words."""
 
@@ -272,7 +269,7 @@ def read_recorded_call(conn: Connection, row: Row) -> CallRecord | None:
         return None
     query = rows_table.select().where(rows_table.c.room_id == row.room_id)
     of_call = (rows_table.c.id == call_id) | (
-        (rows_table.c.parent_row_id == call_id) & rows_table.c.kind.in_(END_KINDS)
+        (rows_table.c.parent_row_id == call_id) & rows_table.c.kind.in_(rows.CALL_END_KINDS)
     )
     both = [rows.row_from_mapping(one) for one in conn.execute(query.where(of_call)).mappings()]
     return CallRecord(

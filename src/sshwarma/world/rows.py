@@ -22,7 +22,11 @@ from sshwarma.world.schema import row_tags, rows
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import read_object_or_none
 
-TOOL_KINDS: Final = ("tool.call", "tool.result", "tool.error", "tool.timeout")
+CALL_END_KINDS: Final = ("tool.result", "tool.error", "tool.timeout")
+"""Kinds of the rows that end a call."""
+
+CALL_KINDS: Final = ("tool.call", *CALL_END_KINDS)
+"""Kinds of the rows of a call: the one that begins it, and those that end it."""
 
 # Appending is the one statement the world executes for every line anybody says, so its text is
 # generated once: 15 us a row where generating it each time through Core costs 60

@@ -14,11 +14,11 @@ from typing import Final
 from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS, MAX_RESULT_CHARACTERS
 from sshwarma.world.leave_out import ToolRetention
 from sshwarma.world.row import Row
+from sshwarma.world.rows import CALL_KINDS
 from sshwarma.wrap.layers import ContextCall, ContextMessage
 from sshwarma.wrap.summary import TALK_PREFIX, summarize_rows
 from sshwarma.wrap.tokens import MESSAGE_OVERHEAD_TOKENS
 from sshwarma.wrap.transcript import (
-    CALL_KINDS,
     RowPart,
     Transcript,
     TranscriptEntry,

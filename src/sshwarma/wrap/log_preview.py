@@ -8,10 +8,11 @@ from typing import Final, Literal, TypeAlias
 
 from sshwarma.world.leave_out import RetentionPolicy, ToolRetention, make_policy
 from sshwarma.world.row import Row
+from sshwarma.world.rows import CALL_KINDS
 from sshwarma.wrap.compact import CompactedLog, compact_log
 from sshwarma.wrap.layers import ContextCall, ContextMessage
 from sshwarma.wrap.tokens import MESSAGE_OVERHEAD_TOKENS, estimate_tokens
-from sshwarma.wrap.transcript import CALL_KINDS, RowPart, Transcript, tool_of
+from sshwarma.wrap.transcript import RowPart, Transcript, tool_of
 
 RowOutcome: TypeAlias = Literal["kept", "shortened", "size only", "left out", "summarized"]
 """What becomes of a row: `left out` by its tool's policy, or because the budget is too small."""

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from sshwarma.common.limits import MAX_CONTEXT_TEXT_CHARACTERS, MAX_RESULT_CHARACTERS
 from sshwarma.tools.call_outcome import add_changes
 from sshwarma.world.agents import AgentDirectory
-from sshwarma.world.calls import CHANGES_KEY, END_KINDS
+from sshwarma.world.calls import CHANGES_KEY
 from sshwarma.world.end_reason import TURN_END_KEY
 from sshwarma.world.leave_out import (
     ACTION_ARGUMENT,
@@ -28,6 +28,7 @@ from sshwarma.world.leave_out import (
 from sshwarma.world.mentions import split_addressees, write_names_plainly
 from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
+from sshwarma.world.rows import CALL_END_KINDS, CALL_KINDS
 from sshwarma.world.tool_names import model_tool_name
 from sshwarma.wrap.cut_marks import cut_text, describe_left_out
 from sshwarma.wrap.layers import ContextCall, ContextMessage
@@ -39,9 +40,6 @@ INDENT: Final = "  "
 
 MAX_ARGUMENT_CHARACTERS: Final = 2_000
 """Maximum length of one text in the arguments of an earlier call."""
-
-CALL_KINDS: Final = frozenset(("tool.call", *END_KINDS))
-"""Rows of a call: itself, and how it ended."""
 
 
 class TranscriptEntry(NamedTuple):
@@ -173,7 +171,7 @@ class Transcript:
                 is_own = row.author_id == model_id and not self.plain_calls
                 if is_own and row.turn_id not in text_turn_ids:
                     links.own_call_ids.add(row.id)
-            elif kind in END_KINDS:
+            elif kind in CALL_END_KINDS:
                 links.results[row.parent_row_id] = row
                 if (sent := self.sent_characters.get(row.seq)) is not None:
                     links.sent[row.id] = links.sent[row.parent_row_id] = sent
@@ -202,7 +200,7 @@ class Transcript:
             return False
         if row.kind == "tool.call":
             return row.id in links.results
-        return row.kind not in END_KINDS or row.parent_row_id in links.calls
+        return row.kind not in CALL_END_KINDS or row.parent_row_id in links.calls
 
     def _is_own(self, row: Row) -> bool:
         return row.author_id == self.model_id

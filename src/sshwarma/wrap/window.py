@@ -19,6 +19,7 @@ from sshwarma.world import rows as log_rows
 from sshwarma.world import turns
 from sshwarma.world.end_reason import TURN_END_KEY
 from sshwarma.world.row import Row
+from sshwarma.world.rows import CALL_KINDS
 from sshwarma.world.turns import Turn
 
 TALK_STEP_ROWS: Final = 250
@@ -34,9 +35,7 @@ MAX_CONTEXT_JOURNAL_ENTRIES: Final = 20
 EXTRA_TURNS: Final = 8
 """Turns read beyond the window: of concurrent turns, the last to end are the newest."""
 
-MODEL_ROW_KINDS: Final = frozenset(
-    ("chat", "emote", "tool.call", "tool.result", "tool.error", "tool.timeout")
-)
+MODEL_ROW_KINDS: Final = frozenset(("chat", "emote", *CALL_KINDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from sshwarma.settings import is_loopback
 from sshwarma.toolsets.frame_page import find_frame_url
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.expand import ExpandedRow
+from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.render_views import PAGE_PROBLEM_KEY
 from sshwarma.web.console.call_attachments import draw_attachments, read_attachment
 from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem, guard_page
@@ -61,7 +62,7 @@ class CallPages:
     async def _show(self, request: Request) -> Response:
         """Show a call: as a panel, and with `?card` as what opens in the log."""
         caller, _ = await self._requests.find_caller(request)
-        call = await _find_call(caller, read_row(request))
+        call = await find_call(caller, read_row(request))
         name = (await caller.room()).name
         end, start = call.end, call.start
         shown = await invoke(caller, "expand", {"row": end.seq}) if end is not None else None
@@ -104,7 +105,7 @@ class CallPages:
         return HTMLResponse(content if url else guard_page(content), headers=headers)
 
 
-async def _find_call(caller: Caller, seq: int) -> CallRecord:
+async def find_call(caller: Caller, seq: int) -> CallRecord:
     """Return the call of a row.
 
     Raises:
@@ -113,11 +114,13 @@ async def _find_call(caller: Caller, seq: int) -> CallRecord:
     """
     await caller.require(Right.ENTER)
 
-    def read(conn: Connection) -> CallRecord | None:
+    def read(conn: Connection) -> tuple[CallRecord | None, bool]:
         row = rows.read_numbered(conn, caller.room_id, seq)
-        return calls.read_recorded_call(conn, row) if row is not None else None
+        return (calls.read_recorded_call(conn, row) if row is not None else None), row is not None
 
-    found = await caller.world.store.read(read)
+    found, is_there = await caller.world.store.read(read)
+    if not is_there:
+        raise unknown_row_error(seq)
     if found is None:
         raise NotFound(f"Row {seq} is no call of a tool.")
     return found

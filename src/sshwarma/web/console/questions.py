@@ -7,7 +7,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from sshwarma.tools.approval_people import may_approve
 from sshwarma.tools.written_arguments import write_arguments
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.web.console.frames import room_path
@@ -39,6 +38,5 @@ class Questions:
         waiting = (await invoke(caller, "approvals", {})).waiting
         return self._requests.frames.render(
             "questions.html", path=room_path(room.name), room=room.name,
-            may_answer=may_approve(caller.agent, room), me=caller.agent.name,
             waiting=[(one, write_arguments(one.arguments)) for one in waiting],
         )  # fmt: skip

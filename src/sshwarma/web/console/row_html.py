@@ -15,8 +15,8 @@ from sshwarma.terminal.html import render_html
 from sshwarma.verbs.log_rows import RowDisplayOptions, draw_row
 from sshwarma.world import mentions
 from sshwarma.world.agents import Agent
-from sshwarma.world.calls import END_KINDS
 from sshwarma.world.row import Row
+from sshwarma.world.rows import CALL_END_KINDS
 from sshwarma.world.world import World
 
 MAX_DRAWN: Final = 2_000
@@ -55,7 +55,7 @@ class RowDrawings:
 
     def _draw(self, row: Row, viewer_id: str | None) -> str:
         drawn = render_html(draw_row(row, self._world.agents, viewer_id, LOOK))
-        if row.kind not in END_KINDS or not drawn:
+        if row.kind not in CALL_END_KINDS or not drawn:
             return drawn
         call = f"{_PATH}/call/{row.seq}"
         return (

@@ -14,7 +14,6 @@ from starlette.routing import BaseRoute, Route
 
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.examine import ThingDetails
-from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.verbs.tool_access import check_may_decide, find_tool
 from sshwarma.verbs.tool_views import ListedTool
@@ -25,6 +24,7 @@ from sshwarma.web.console.argument_fields import (
     put_texts,
     read_tool_form,
 )
+from sshwarma.web.console.call_pages import find_call
 from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.forms import JSON_FIELD
 from sshwarma.web.console.frames import render_block, room_path, wants_part
@@ -36,7 +36,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import GLOBAL_ID
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
-from sshwarma.world.rows import read_numbered, read_rows_by_id
 
 _ORIGINS: Final = ("built in", "toolset", "MCP server", "")
 """In the order of the picker's groups."""
@@ -85,7 +84,7 @@ class ToolsPanel:
         details = await _read_details(caller, request)
         fields, written = make_argument_fields(details.input_schema or {}), ""
         if number := read_number(request.query_params.get("from")):
-            fields, written = fill_fields(fields, await _read_call(caller, number))
+            fields, written = fill_fields(fields, await _read_arguments(caller, number))
         html = await self._draw_tool(caller, details, fields, written)
         return await self._rooms.show_panel(request, caller, "tools", html)
 
@@ -140,22 +139,14 @@ async def _read_details(caller: Caller, request: Request) -> ThingDetails:
     return found
 
 
-async def _read_call(caller: Caller, number: int) -> dict[str, Any]:
+async def _read_arguments(caller: Caller, number: int) -> dict[str, Any]:
     """Return the arguments of a call, by the number of its row or its result's.
 
     Raises:
         NotFound: if no row has the number, or it is no call.
     """
-    room = await caller.room()
-    await caller.require(Right.ENTER, room)
-    read = caller.world.store.read
-    row = await read(lambda conn: read_numbered(conn, room.id, number))
-    if row is not None and "call_id" in row.meta:
-        call_ids = [row.meta["call_id"]]
-        row = next(iter(await read(lambda conn: read_rows_by_id(conn, call_ids))), None)
-    if row is None or row.kind != "tool.call":
-        raise unknown_row_error(number)
-    found = json.loads(row.content)
+    call = await find_call(caller, number)
+    found = json.loads(call.start.content) if call.start is not None else {}
     return found if isinstance(found, dict) else {}
 
 

@@ -20,7 +20,7 @@ from sshwarma.world.errors import Invalid
 
 _VERBS = (
     "toolset import", "toolset enable", "toolset disable", "toolset uninstall", "toolset export",
-    "tool set", "plugins reload",
+    "tool enable", "tool disable", "tool set", "plugins reload",
 )  # fmt: skip
 
 

@@ -29,10 +29,16 @@ function listAnswers() {
   return [...new Set(places)].filter((one) => one && panel.contains(one)).map((one) => [one.id, [...one.childNodes]]);
 }
 
+let isPressed = false; // a pressed button must be there when it is released
+for (const name of ["pointerdown", "pointerup", "pointercancel"]) addEventListener(name, () => (isPressed = name === "pointerdown"), true);
+
+const TYPED = "textarea, input:not([type=checkbox], [data-filter]), select, [contenteditable=true]";
+const isTyping = () => panel.contains(document.activeElement) && document.activeElement.matches(TYPED);
 const isBusy = () => panel.querySelector("form[aria-busy=true]") !== null;
 const mayLeave = () => !panel.querySelector("[data-unsaved]") || confirm("Something here is not saved yet. Leave it?");
 
-export async function load(path, { push = true, isAgain = false } = {}) {
+// Loaded again, a panel keeps its place and answers; one that nobody asked for waits for who types or presses.
+export async function load(path, { push = true, isAgain = false, isAsked = true } = {}) {
   if (!isAgain && !mayLeave()) return push || history.pushState({}, "", shown);
   asked?.abort();
   const mine = (asked = new AbortController());
@@ -45,7 +51,8 @@ export async function load(path, { push = true, isAgain = false } = {}) {
     const html = await answer.text();
     if (isAgain && !answer.ok) return; // the next change asks again
     if (mine.signal.aborted || (isAgain && panel.querySelector("[data-unsaved], [data-still]"))) return;
-    if (isAgain && isBusy()) return refresh(); // the answer of a form is on its way into this panel
+    // The answer of a form may be on its way into this panel.
+    if (isAgain && (isBusy() || (!isAsked && (isPressed || isTyping())))) return refresh();
     const top = panel.scrollTop;
     const focused = isAgain && panel.contains(document.activeElement) ? document.activeElement.id : "";
     const wereOpen = isAgain ? [...panel.querySelectorAll("details[id]")].map((one) => [one.id, one.open]) : [];
@@ -115,9 +122,8 @@ let waiting;
 export function refresh() {
   clearTimeout(waiting);
   waiting = setTimeout(() => {
-    if (leaving || isBusy()) return refresh();
-    const isTyping = panel.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select, [contenteditable=true]");
-    if (shown && !isTyping && !panel.querySelector("[data-unsaved], [data-still]")) load(shown, { push: false, isAgain: true });
+    if (leaving || isBusy() || isPressed || isTyping()) return refresh();
+    if (shown && !panel.querySelector("[data-unsaved], [data-still]")) load(shown, { push: false, isAgain: true, isAsked: false });
   }, SETTLE_MILLISECONDS);
 }
 

@@ -1,11 +1,8 @@
 // The picker of tools and the form of one, in the panel of a room.
-import { load } from "./panel.js";
-
 const panel = document.getElementById("panel");
 const find = (id) => panel.querySelector(`#${id}`);
 let words = null; // of the filter; null while the server has filtered
 let cursor = 0;
-let kept = null; // the answer of a button, while the panel is fetched again
 
 function filter() {
   if (words === null) return;
@@ -40,28 +37,13 @@ panel.addEventListener("submit", (event) => {
 });
 
 panel.addEventListener("click", ({ target }) => {
-  if (target.closest("a")) kept = words = null;
-});
-
-panel.addEventListener("acted", () => {
-  kept = [...(find("tools-answer")?.childNodes ?? [])];
+  if (target.closest("a")) words = null;
 });
 
 panel.addEventListener("loaded", () => {
   const input = find("tools-filter");
-  const place = find("tools-answer");
-  if (place && kept) place.replaceChildren(...kept);
-  else kept = null;
   if (!input || words === null) return;
   input.value = words;
   if (input === document.activeElement) input.setSelectionRange(cursor, cursor);
   filter();
-});
-
-// A panel is not fetched again under somebody who types; here what is typed stays.
-document.addEventListener("stale", ({ detail }) => {
-  if (detail === "tools" && find("tools-filter") && find("tools-filter") === document.activeElement) {
-    words ??= find("tools-filter").value;
-    load(location.pathname + location.search, { push: false, isAgain: true });
-  }
 });
