@@ -57,9 +57,10 @@ def test_bars_and_rows_are_what_stats_say(alice: Person, room: str, tabs: Tabs) 
             use[name]: use["total_tokens"] for use in uses
         }
         rows = read_rows(page, figure)
-        assert {one: [int(cell) for cell in cells[:4]] for one, cells in rows.items()} == {
+        assert {one: [int(cell) for cell in cells[:5]] for one, cells in rows.items()} == {
             use[name]: [
-                use["answers"], use["prompt_tokens"], use["completion_tokens"], use["total_tokens"],
+                use["answers"], use["requests"], use["prompt_tokens"], use["completion_tokens"],
+                use["total_tokens"],
             ]
             for use in uses
         }  # fmt: skip

@@ -201,6 +201,20 @@ async def test_stats_are_summed_by_model(world: World, alice: Someone, qwen: Som
     assert {"    1 estimated", "    1 dropped"} <= set(screen.split("\n"))
 
 
+async def test_answer_of_several_requests_is_one(
+    world: World, alice: Someone, qwen: Someone
+) -> None:
+    turn = await spent(world, "lobby", qwen, "big", (100, 20))
+    spending = usage.TokenUsage(1, 2, False, None)
+    await world.change(
+        lambda tx: usage.record_usage(tx, "lobby", qwen.id, turn.id, "big", spending)
+    )
+    found = await do(alice, "/stats")
+    assert (found.total.answers, found.total.requests, found.total.total_tokens) == (1, 2, 123)
+    screen = shown(found)
+    assert "1 answer " in screen and "    2 requests" in screen.split("\n")
+
+
 async def test_stats_cover_one_model_or_every_room(
     world: World, alice: Someone, bob: Someone, qwen: Someone
 ) -> None:

@@ -124,7 +124,8 @@ def _usage_lines(uses: list[_NamedUsage]) -> list[Line]:
     lines: list[Line] = []
     for row, (_, _, use) in zip(draw_columns(_draw_usage(*use) for use in uses), uses, strict=True):
         lines.append(row)
-        notes = [
+        notes = [format_count(use.requests, "request")] if use.requests != use.answers else []
+        notes += [
             f"{count} {label}"
             for count, label in ((use.estimated, "estimated"), (use.dropped, "dropped"))
             if count
@@ -148,8 +149,8 @@ def _draw_usage(head: Span, name: str, use: UsageTotals) -> tuple[str | Span, ..
 
 def _format_dollars(use: UsageTotals) -> str:
     if use.cost is None:
-        return "cost unknown" if use.answers else ""
-    unpriced_count = use.answers - use.priced
+        return "cost unknown" if use.requests else ""
+    unpriced_count = use.requests - use.priced
     return (f"${use.cost:.4f}" if use.cost else "$0") + (
         f" and {unpriced_count} unpriced" if unpriced_count else ""
     )
@@ -199,7 +200,7 @@ async def stats(
     """Show usage in this room: answers, tokens, cost, tool calls and skills.
 
     Answers and tokens of each model, their cost where the price is known, tool calls, and active
-    skills. Dropped answers are counted too.
+    skills. An answer that calls tools takes several requests. Dropped answers are counted too.
 
     Args:
         model: only this model.

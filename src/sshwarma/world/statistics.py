@@ -15,8 +15,11 @@ class UsageTotals:
     """Tokens of some answers.
 
     Attributes:
-        estimated: number of them that we counted, not the provider.
-        cost: US dollars of the `priced` ones; None if no price is known.
+        answers: number of questions that a model answered; an answer that calls tools takes several
+            requests.
+        estimated: number of requests whose tokens we counted, not the provider.
+        cost: US dollars of the `priced` requests; None if no price is known.
+        requests: number of requests to providers.
     """
 
     answers: int = 0
@@ -27,6 +30,7 @@ class UsageTotals:
     cost: float | None = None
     priced: int = 0
     dropped: int = 0  # answers of dropped turns; their tokens count in the sums, too
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +65,15 @@ class SkillUse:
 
 
 _USAGE_SUMS = (
-    func.count(),
+    func.count(usage.c.turn_id.distinct()),
     func.coalesce(func.sum(usage.c.prompt_tokens), 0),
     func.coalesce(func.sum(usage.c.completion_tokens), 0),
     func.coalesce(func.sum(usage.c.total_tokens), 0),
     func.coalesce(func.sum(usage.c.estimated), 0),
     func.sum(usage.c.cost),
     func.count(usage.c.cost),
-    func.count().filter(turns.c.status == "dropped"),
+    func.count(turns.c.id.distinct()).filter(turns.c.status == "dropped"),
+    func.count(),
 )
 _USAGE_WITH_TURNS = usage.outerjoin(turns, turns.c.id == usage.c.turn_id)
 

@@ -30,7 +30,7 @@ PERIODS: Final = ((7, "7 days"), (30, "30 days"), (90, "90 days"), (MAX_STATS_DA
 
 DEFAULT_DAYS: Final = 30
 
-USAGE_HEADS: Final = ("Answers", "Tokens in", "Tokens out", "Tokens", "Cost")
+USAGE_HEADS: Final = ("Answers", "Requests", "Tokens in", "Tokens out", "Tokens", "Cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,8 @@ def _make_usage_figure(
 
 
 def _list_cells(use: UsageTotals) -> tuple[str, ...]:
-    counts = (use.answers, use.prompt_tokens, use.completion_tokens, use.total_tokens)
-    unpriced = use.answers - use.priced
+    counts = (use.answers, use.requests, use.prompt_tokens, use.completion_tokens, use.total_tokens)
+    unpriced = use.requests - use.priced
     note = f", {unpriced} unpriced" if unpriced and use.cost is not None else ""
     return (*(f"{count:,}" for count in counts), f"{format_cost(use.cost)}{note}")
 
@@ -160,7 +160,7 @@ def _make_tool_figure(tools: Iterable[ToolCount], caller: Caller) -> Figure:
 
 def _describe_total(use: UsageTotals) -> str:
     parts = [format_count(use.answers, "answer"), format_tokens(use.total_tokens)]
-    parts += [format_cost(use.cost)] if use.answers else []
+    parts += [format_cost(use.cost)] if use.requests else []
     parts += [f"{use.estimated} estimated"] if use.estimated else []
     parts += [f"{use.dropped} dropped"] if use.dropped else []
     return ", ".join(parts)
