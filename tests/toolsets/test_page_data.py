@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sshwarma.toolsets.page_data import _POLICY, insert_data
+from sshwarma.toolsets.page_data import PAGE_BEGIN, insert_data
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,10 @@ from sshwarma.toolsets.page_data import _POLICY, insert_data
 )
 def test_data_stands_where_the_page_can_read_it(page: bytes, expected: bytes) -> None:
     script = b"<script>window.__TOOL_DATA__ = 1;</script>"
-    assert insert_data(page, 1) == expected.replace(b"DATA", script).replace(b"RULE", _POLICY)
+    assert insert_data(page, 1) == expected.replace(b"DATA", script).replace(b"RULE", PAGE_BEGIN)
 
 
 def test_data_cannot_end_the_script() -> None:
     made = insert_data(b"", {"a": "</script><!--\u2028\ud800"})
-    inner = made.removeprefix(_POLICY + b"<script>").removesuffix(b"</script>")
+    inner = made.removeprefix(PAGE_BEGIN + b"<script>").removesuffix(b"</script>")
     assert b"<" not in inner and inner.isascii()

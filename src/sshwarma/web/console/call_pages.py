@@ -23,7 +23,7 @@ from sshwarma.verbs.expand import ExpandedRow
 from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.render_views import PAGE_PROBLEM_KEY
 from sshwarma.web.console.call_attachments import draw_attachments, read_attachment
-from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem, guard_page
+from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem
 from sshwarma.web.console.frames import room_path, wants_part
 from sshwarma.web.console.picture_drawings import PictureDrawings
 from sshwarma.web.console.requests import ConsoleRequests, read_row
@@ -102,7 +102,7 @@ class CallPages:
         if not url and request.headers.get("sec-fetch-dest", "iframe") != "iframe":
             raise Forbidden("This page is shown in its room alone.")
         headers = {"Content-Security-Policy": find_frame_policy(url)}
-        return HTMLResponse(content if url else guard_page(content), headers=headers)
+        return HTMLResponse(content, headers=headers)
 
 
 async def find_call(caller: Caller, seq: int) -> CallRecord:

@@ -7,20 +7,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sshwarma.settings import is_loopback
-from sshwarma.toolsets.page_data import find_start
 
 ARTIFACT_POLICY: Final = (
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline';"
     " style-src 'unsafe-inline'; img-src data: blob:; font-src data:; media-src data: blob:;"
-    " connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+    " connect-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'self';"
+    " require-trusted-types-for 'script'; trusted-types default"
 )
 """What a page of a toolset may do: run its own scripts, in an origin that no other page has."""
-
-
-_NO_WEBRTC: Final = (
-    b"<script>for (const name of Object.getOwnPropertyNames(window))"
-    b" if (/rtc|webtransport/i.test(name)) delete window[name];</script>"
-)
 
 
 def find_frame_policy(url: str) -> str:
@@ -60,12 +54,3 @@ def _normalize_host(host: str) -> str:
         return ip_address(host).compressed
     except ValueError:
         return host.lower()
-
-
-def guard_page(page: bytes) -> bytes:
-    """Return a page of a toolset without the way out that a policy leaves: WebRTC.
-
-    What is removed from its window comes before its own scripts.
-    """
-    start = find_start(page)
-    return page[:start] + _NO_WEBRTC + page[start:]
