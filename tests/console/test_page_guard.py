@@ -1,4 +1,4 @@
-"""Pages of toolsets in a browser: each way to a window of its own that a policy leaves open."""
+"""Pages of toolsets in a browser: ways that a policy leaves open."""
 
 from __future__ import annotations
 

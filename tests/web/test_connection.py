@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from sshwarma.world import agents, tokens
 from sshwarma.world.caller import Caller
 from sshwarma.world.world import World
 from support.services import make_services
+from support.waiting import until
 
 Link = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -298,3 +301,50 @@ async def test_address_that_a_proxy_names_has_the_limit_and_the_proxy_has_none(
     assert b" 200 " in await ask_for("2001:db8::3")
     for link in held:
         link[1].close()
+
+
+BIG = b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+async def read_nothing(port: int) -> socket.socket:
+    """A client that asks for more than buffers hold, and reads nothing of it."""
+    link = socket.socket()
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    await asyncio.to_thread(link.connect, ("127.0.0.1", port))
+    await asyncio.to_thread(link.sendall, BIG * 200)
+    return link
+
+
+def is_dropped(link: socket.socket) -> bool:
+    """Whether a connection was reset, though nothing was read."""
+    waiting = select.poll()
+    waiting.register(link, 0)
+    return any(happened & (select.POLLERR | select.POLLHUP) for _, happened in waiting.poll(0))
+
+
+async def test_client_that_reads_nothing_is_dropped(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "HTTP_WRITE_TIMEOUT_SECONDS", 0.5)
+    link = await read_nothing(port)
+    await until(lambda: is_dropped(link))
+    link.close()
+
+
+async def test_clients_that_read_nothing_keep_nobody_out(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_HTTP_CONNECTIONS", 3)
+    links = [await read_nothing(port) for _ in range(3)]
+
+    async def is_answered() -> bool:
+        link = await connect(port)
+        status = await ask(link)
+        link[1].close()
+        return b" 200 " in status
+
+    async with asyncio.timeout(20):
+        while not await is_answered():  # until the buffers are full
+            pass
+    for one in links:
+        one.close()

@@ -1550,6 +1550,10 @@ HTTP_HEAD_TIMEOUT_SECONDS: Final = 15.0
 """Seconds in which the head of an HTTP request must arrive. Slow senders would take all
 connections."""
 
+HTTP_WRITE_TIMEOUT_SECONDS: Final = 30.0
+"""Seconds in which an HTTP client must read some of what it is sent: one that reads nothing would
+keep its connection for ever. It loses its place to others earlier, as one that sends nothing."""
+
 HTTP_BODY_TIMEOUT_SECONDS: Final = 30.0
 """Seconds in which the body of a request to `/api` or `/mcp` must arrive. Longer than for a head,
 because a body may have MiB."""

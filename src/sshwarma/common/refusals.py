@@ -21,6 +21,7 @@ RefusedBy: TypeAlias = Literal[
     "http_address",
     "http_connections",
     "http_head_timeout",
+    "http_write_timeout",
     "http_place_taken",
     "lines",
     "mcp_client_calls",

@@ -15,7 +15,7 @@ _POLICY: Final = (
     b"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     b" img-src data: blob:; font-src data:; media-src data: blob:;"
     b" form-action 'none'; base-uri 'none'; require-trusted-types-for 'script';"
-    b" trusted-types default\">"
+    b' trusted-types default">'
 )
 """What a page may do: all of it is in one file, and it sends nothing anywhere."""
 

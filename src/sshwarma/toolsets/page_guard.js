@@ -1,4 +1,4 @@
-// Runs before a page's own scripts, which may replace every method of the page: what is used later is kept here.
+// Runs before a page's own scripts, which may replace every method: it keeps those that it uses later.
 (() => {
   const keep = (method) => Function.prototype.call.bind(method);
   const lower = keep(String.prototype.toLowerCase);

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -148,6 +149,20 @@ class HttpConnection(H11Protocol):
         else:
             self.on_upgraded()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.on_write_paused()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.on_write_resumed()
+
+    def on_write_paused(self) -> None:
+        """Handle that the client must read before more is sent."""
+
+    def on_write_resumed(self) -> None:
+        """Handle that the client has read."""
+
     def on_connected(self) -> None:
         """Handle a new connection."""
 
@@ -198,6 +213,13 @@ class HttpConnection(H11Protocol):
         waiting = select.poll()
         waiting.register(number, select.POLLIN)
         return bool(waiting.poll(0))
+
+    def drop(self) -> None:
+        """End the connection at once, with what is buffered: a close waits for who reads."""
+        connected = self.transport.get_extra_info("socket")
+        if connected is not None:  # else the kernel keeps what is sent already, for minutes
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def close_with(self, response: bytes) -> None:
         """Send a whole response, then close."""

@@ -1,8 +1,8 @@
 """HTTP connections with limits of their number and a request timeout.
 
-A client that sends a request byte by byte, or nothing, must not keep others out: when all
-connections are taken, or all of one address, a new one takes the place of one whose request has not
-arrived.
+A client that sends a request byte by byte, or nothing, or that reads nothing, must not keep others
+out: when all connections are taken, or all of one address, a new one takes the place of one that
+waits for its client.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing_extensions import override
 from sshwarma.common.address_groups import group_address
 from sshwarma.common.limits import (
     HTTP_HEAD_TIMEOUT_SECONDS,
+    HTTP_WRITE_TIMEOUT_SECONDS,
     MAX_HTTP_CONNECTIONS,
     SAFE_HTTP_INPUT_SECONDS,
 )
@@ -44,6 +45,8 @@ class BoundedConnection(HttpConnection):
         self._waiting: asyncio.TimerHandle | None = None
         self._input_since = 0.0  # start of the head or the body it waits for, in loop seconds
         self._timed_scope: Mapping[str, Any] = {}  # of the request whose body that is
+        self._unread_since = 0.0  # start of the time in which its client read nothing, or 0
+        self._reading: asyncio.TimerHandle | None = None
 
     @override
     def on_connected(self) -> None:
@@ -72,23 +75,23 @@ class BoundedConnection(HttpConnection):
         return (other for other in self.connections if isinstance(other, BoundedConnection))
 
     def _list_waiting(self) -> list[BoundedConnection]:
-        """Return the others whose requests have not arrived, the longest first."""
-        waiting = (other for other in self._all() if other is not self and other._lacks_input)
-        return sorted(waiting, key=lambda other: other._input_since)
+        """Return the others that wait for their clients, the longest first."""
+        waiting = (other for other in self._all() if other is not self and other._awaits_client)
+        return sorted(waiting, key=lambda other: other._waits_since)
 
     def _take_place_in_group(self, limit: int) -> bool:
-        """End the connection of the same address that is longest without input.
+        """End the connection of the same address that waits longest for its client.
 
-        Returns False if each has sent its request.
+        Returns False if each has sent its request and reads the response.
         """
         mine = (other for other in self._list_waiting() if other._group == self._group)
-        loser = next((other for other in mine if not other.has_unread_input), None)
+        loser = next((other for other in mine if other._may_lose_place), None)
         if loser is not None:
             loser._lose_place(with_limit("Too many connections from your address", limit))
         return loser is not None
 
     def _take_place(self) -> bool:
-        """End the connection longest without input, of the owner with most such ones.
+        """End the connection that waits longest, of the owner with most such ones.
 
         Returns False if no owner has more of them than this one, and none has waited for
         SAFE_HTTP_INPUT_SECONDS.
@@ -99,20 +102,33 @@ class BoundedConnection(HttpConnection):
         counts[self._owner] += 1
         for other in sorted(waiting, key=lambda other: -counts[other._owner]):
             fair = 1 if other._owner == self._owner else counts[self._owner]
-            is_losing = counts[other._owner] > fair or other._input_since <= until
-            if is_losing and not other.has_unread_input:
+            is_losing = counts[other._owner] > fair or other._waits_since <= until
+            if is_losing and other._may_lose_place:
                 other._lose_place(f"All {MAX_HTTP_CONNECTIONS} connections are taken")
                 return True
         return False
 
     def _lose_place(self, reason: str) -> None:
         count_refusal("http_place_taken")
+        if self._unread_since:
+            self.drop()
+            return
         message = f"{reason}, and the request was not complete. Send it again."
         self._refuse("503 Service Unavailable", "unavailable", message)
 
     @property
-    def _lacks_input(self) -> bool:
-        return not self.is_closing and (self.is_awaiting_head or self.is_awaiting_body)
+    def _awaits_client(self) -> bool:
+        is_waiting = self._unread_since or self.is_awaiting_head or self.is_awaiting_body
+        return not self.is_closing and bool(is_waiting)
+
+    @property
+    def _waits_since(self) -> float:
+        return self._unread_since or self._input_since
+
+    @property
+    def _may_lose_place(self) -> bool:
+        """Whether it waits still: bytes may have come that the event loop has not read."""
+        return bool(self._unread_since) or not self.has_unread_input
 
     @property
     def _owner(self) -> str:
@@ -138,8 +154,26 @@ class BoundedConnection(HttpConnection):
         self._on_head_complete()
 
     @override
+    def on_write_paused(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._unread_since = loop.time()
+        self._reading = loop.call_later(HTTP_WRITE_TIMEOUT_SECONDS, self._on_write_timeout)
+
+    @override
+    def on_write_resumed(self) -> None:
+        self._unread_since = 0.0
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _on_write_timeout(self) -> None:
+        count_refusal("http_write_timeout")
+        self.drop()
+
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_head_complete()
+        self.on_write_resumed()
         super().connection_lost(exc)
 
     def _wait_for_head(self) -> None:
