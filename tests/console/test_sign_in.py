@@ -7,6 +7,7 @@ import json
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import Browser
 
 from sshwarma.common.limits import MAX_BROWSER_SESSIONS_PER_AGENT
 from support.console_tabs import Tabs, find_link
@@ -58,6 +59,42 @@ def test_link_signs_in_one_browser_once(world: Server, alice: Person, tabs: Tabs
     page.goto(link)
     page.get_by_text("This link was used").wait_for()
     assert "swl_" not in page.url
+
+
+def test_link_of_somebody_else_asks_first(alice: Person, bob: Person, tabs: Tabs) -> None:
+    page = tabs(alice)
+    page.goto(find_link(bob))
+    page.get_by_text(f"This browser is signed in as {alice.name}.").wait_for()
+    page.get_by_role("link", name=f"Stay {alice.name}").click()
+    page.locator("header", has_text=alice.name).wait_for()
+    page.goto("about:blank")
+    page.goto(find_link(bob))
+    page.get_by_role("button", name=f"Sign in as {bob.name}").click()
+    page.locator("header", has_text=bob.name).wait_for()
+
+
+def test_link_on_another_page_asks_first(world: Server, bob: Person, browser: Browser) -> None:
+    page = browser.new_page()
+    link = find_link(bob)
+    body = f'<a href="{link}">free</a>'
+    page.route("http://evil.example/", lambda one: one.fulfill(body=body, content_type="text/html"))
+    page.goto("http://evil.example/")
+    page.get_by_text("free").click()
+    page.get_by_text("Another page led to this link.").wait_for()
+    assert page.context.cookies() == []
+    page.get_by_role("button", name="Sign in").click()
+    page.locator("header", has_text=bob.name).wait_for()
+    page.close()
+
+
+def test_malformed_requests_are_refused_in_words(world: Server, alice: Person) -> None:
+    origin = f"http://{world.http}"
+    assert ask(world, "POST", "/in", "[" * 999, Origin=origin)[0] == 422
+    cookie = sign_in(world, alice)
+    for path in ("row/", "call/", "call/1/attachment/"):
+        status, body, _ = ask(world, "GET", f"/room/lobby/{path}{'9' * 5000}", Cookie=cookie)
+        assert status == 404, path
+        assert "Traceback" not in body
 
 
 def test_opening_a_link_alone_uses_nothing_up(world: Server, alice: Person) -> None:

@@ -25,7 +25,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, browser_sessions, login_keys, owners, rows, turns
 from sshwarma.world.browser_sessions import SignInLink
-from sshwarma.world.events import StreamUpdated
+from sshwarma.world.events import AgentEvicted, StreamUpdated
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import end_token
@@ -334,6 +334,26 @@ async def test_private_messages_come_to_a_tab(site: Site) -> None:
         sent = await run_line(site.house.caller("bob"), "/tell alice only for you")
         assert sent.note == "", "she is here"
         assert "only for you" in (await read_until(tab, "tell"))["html"]
+
+
+async def test_tab_gets_nothing_that_is_said_after_its_agent_had_to_leave(site: Site) -> None:
+    world, alice = site.house.world, site.house.world.agents.find("alice")
+    heard: list[str] = []
+    async with site.open() as tab:
+        await read_until(tab, "here")
+
+        def remove(tx: Change) -> None:
+            tx.publish_on_commit(AgentEvicted(alice.id, "You were removed.", "lobby"))
+            rows.append_row(tx, "lobby", "chat", "not for you", author_id=alice.id)
+            turn_id = _open_turn(tx, alice.id)
+            tx.publish_on_commit(StreamUpdated("lobby", turn_id, alice.id, "nor this"))
+
+        await world.change(remove)
+        with pytest.raises(ConnectionClosed) as ended:
+            while True:
+                heard.append(str(await asyncio.wait_for(tab.recv(), 20)))
+    assert ended.value.rcvd is not None and ended.value.rcvd.code == socket_end.LOST_ROOM
+    assert not [one for one in heard if "not for you" in one or "nor this" in one]
 
 
 def _open_turn(tx: Change, agent_id: str) -> str:

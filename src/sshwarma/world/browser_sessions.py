@@ -72,6 +72,11 @@ class SignInLinks:
         self._links[hash_secret(secret)] = SignInLink(agent_id, fingerprint, ends_at)
         return secret
 
+    def find(self, secret: str) -> SignInLink | None:
+        """Return for whom a link is, without using it; None as `take`."""
+        self._drop_ended()
+        return self._links.get(hash_secret(secret))
+
     def take(self, secret: str) -> SignInLink | None:
         """Return for whom a link is, once; None if it was used, is too old or never was."""
         self._drop_ended()

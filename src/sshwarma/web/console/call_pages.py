@@ -26,7 +26,7 @@ from sshwarma.web.console.call_attachments import draw_attachments, read_attachm
 from sshwarma.web.console.embedded import find_frame_policy, find_own_frame_problem
 from sshwarma.web.console.frames import room_path, wants_part
 from sshwarma.web.console.picture_drawings import PictureDrawings
-from sshwarma.web.console.requests import ConsoleRequests, read_row
+from sshwarma.web.console.requests import ConsoleRequests, read_number, read_row
 from sshwarma.web.console.room_page import RoomPages
 from sshwarma.web.request_body import client_address
 from sshwarma.world import calls, rows
@@ -54,9 +54,11 @@ class CallPages:
         """The routes, for Starlette."""
         page = self._requests.page
         return [
-            Route("/room/{room}/call/{seq:int}", page(self._show)),
-            Route("/room/{room}/call/{seq:int}/page", page(self._send_page)),
-            Route("/room/{room}/call/{seq:int}/attachment/{number:int}", page(self._send_file)),
+            Route("/room/{room}/call/{seq:digits}", page(self._show)),
+            Route("/room/{room}/call/{seq:digits}/page", page(self._send_page)),
+            Route(
+                "/room/{room}/call/{seq:digits}/attachment/{number:digits}", page(self._send_file)
+            ),
         ]
 
     async def _show(self, request: Request) -> Response:
@@ -84,8 +86,8 @@ class CallPages:
     async def _send_file(self, request: Request) -> Response:
         """Send an attachment of a result, which a browser stores and never shows."""
         caller, _ = await self._requests.find_caller(request)
-        seq, number = read_row(request), min(request.path_params["number"], MAX_CALL_ATTACHMENTS)
-        data = await read_attachment(caller, seq, max(1, number))
+        seq, number = read_row(request), read_number(request.path_params["number"])
+        data = await read_attachment(caller, seq, max(1, min(number, MAX_CALL_ATTACHMENTS)))
         headers = {"Content-Disposition": f'attachment; filename="{seq}-{number}"'}
         return Response(data, media_type="application/octet-stream", headers=headers)
 

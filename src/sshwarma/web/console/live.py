@@ -28,7 +28,7 @@ from sshwarma.verbs.mem import find_memory, read_memory
 from sshwarma.web._uvicorn import ABORT, WRITE_FRAME
 from sshwarma.web.console.frames import room_path
 from sshwarma.web.console.messages import draw_message
-from sshwarma.web.console.room_drafts import AllDrafts
+from sshwarma.web.console.room_drafts import AllDrafts, WriteFrame
 from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.console.socket_end import LOST_ROOM, TOO_MANY, fit_reason
 from sshwarma.world import movement
@@ -84,7 +84,7 @@ class LiveRooms:
         try:
             await movement.record_arrival(self._world, link)
             write = socket.scope["extensions"][WRITE_FRAME]
-            self._drafts.add(caller.room_id, tab, write)
+            self._drafts.add(caller.room_id, tab, partial(tab.write_draft, write))
             try:
                 await tab.run()
             finally:
@@ -144,6 +144,10 @@ class _Tab:
     def seen(self) -> int:
         """Number of the last row that was sent; 0 without one."""
         return self._seq
+
+    def write_draft(self, write: WriteFrame, frame: bytes) -> bool:
+        """Write a frame as `write`, unless the agent had to leave."""
+        return bool(self.reason) or write(frame)
 
     async def run(self) -> None:
         """Send until the browser closes the socket, or its agent has to leave."""
@@ -208,6 +212,8 @@ class _Tab:
         while True:
             self._changed.clear()
             for message in await self._take():
+                if self.reason:  # what was said since is not for it
+                    break
                 try:
                     async with asyncio.timeout(CONSOLE_SEND_SECONDS):
                         await self._socket.send_text(json.dumps(message, ensure_ascii=False))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, Final
 from weakref import WeakSet
 
 from markupsafe import Markup
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import HTMLResponse, Response
 
@@ -37,6 +38,18 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, RateLimited, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.world import World
+
+MAX_DIGITS: Final = 16
+"""Digits of the numbers that scripts and paths have: Python refuses to read very long ones."""
+
+
+class _Digits(StringConvertor):
+    """A number in a path, as text: Starlette's own fails at a very long one."""
+
+    regex = "[0-9]+"
+
+
+register_url_convertor("digits", _Digits())
 
 Answer = Callable[[Request], Awaitable[Response]]
 
@@ -158,13 +171,15 @@ def read_row(request: Request) -> int:
     Raises:
         NotFound: if no row can have it.
     """
-    seq: int = request.path_params.get("seq", 0)
-    if seq > MAX_EXACT_INTEGER:
-        raise NotFound(f"There is no row {shorten_name(str(seq))}.")
+    digits: str = request.path_params.get("seq", "0")
+    seq = read_number(digits)
+    if len(digits) > MAX_DIGITS or seq > MAX_EXACT_INTEGER:
+        raise NotFound(f"There is no row {shorten_name(digits)}.")
     return seq
 
 
 def read_number(text: Any) -> int:
     """Return a number that a script has sent; 0 if it is malformed."""
-    is_number = isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 17
+    is_number = isinstance(text, str) and text.isascii() and text.isdecimal()
+    is_number = is_number and len(text) <= MAX_DIGITS
     return int(text) if is_number else 0

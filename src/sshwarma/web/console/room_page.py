@@ -55,7 +55,7 @@ class RoomPages:
         return [
             Route("/room/{room}", page(self._show)),
             Route("/room/{room}", page(self._take_line), methods=["POST"]),
-            Route("/room/{room}/row/{seq:int}", page(self._show)),
+            Route("/room/{room}/row/{seq:digits}", page(self._show)),
         ]
 
     async def _show(self, request: Request) -> Response:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from sshwarma.common.json_guard import load_json
 from sshwarma.web.console.frames import send_static
 from sshwarma.web.console.requests import ConsoleRequests
 from sshwarma.web.request_body import read_body
@@ -35,17 +34,24 @@ class SessionPages:
         ]
 
     async def _show_sign_in(self, request: Request) -> Response:
-        return self._requests.frames.show("sign_in.html", title="Sign in")
+        # A link of others would sign this browser in as them, and have what is typed here.
+        site = request.headers.get("sec-fetch-site", "none")
+        return self._requests.frames.show("sign_in.html", title="Sign in", asks=site != "none")
 
     async def _begin(self, request: Request) -> Response:
         """Sign a browser in by the secret of a link, which its script has posted."""
         body = b"".join([part async for part in read_body(request, MAX_SIGN_IN_BYTES)])
         try:
-            secret = json.loads(body)["link"]
-        except (ValueError, TypeError, KeyError) as error:
+            found = load_json(body)
+            secret, is_sure = found["link"], bool(found.get("instead"))
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise Invalid('The body must be {"link": "…"}.') from error
         if not isinstance(secret, str) or not secret.isascii():
             raise Invalid("link: must be the secret of a link.")
+        replaced = await self._requests.sign_in.find_replaced(request, secret)
+        if replaced is not None and not is_sure:
+            html = self._requests.frames.render("sign_in_instead.html", names=replaced)
+            return HTMLResponse(html, status_code=409)
         response = Response(status_code=204)
         await self._requests.sign_in.sign_in(request, secret, response)
         return response

@@ -57,6 +57,17 @@ class BrowserSignIn:
             raise Unauthorized("You are not signed in.")
         return agent, token
 
+    async def find_replaced(self, request: HTTPConnection, secret: str) -> tuple[str, str] | None:
+        """Return whom a link would sign out, and whom in; None if nobody else is signed in."""
+        link = self._world.sign_in_links.find(secret)
+        try:
+            agent, _ = await self.find(request)
+        except Unauthorized:
+            return None
+        if link is None or link.agent_id == agent.id:
+            return None
+        return agent.name, self._world.agents.name_of(link.agent_id)
+
     async def sign_in(self, request: HTTPConnection, secret: str, response: Response) -> None:
         """Sign a browser in by the secret of a link: give the response its cookie.
 
