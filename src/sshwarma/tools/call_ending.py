@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -13,6 +13,7 @@ from sshwarma.world import calls
 from sshwarma.world.call_stack import CallRun
 from sshwarma.world.calls import CallResultKind
 from sshwarma.world.errors import WorldError
+from sshwarma.world.ids import now_ms
 from sshwarma.world.row import Row
 from sshwarma.world.world import World
 
@@ -26,12 +27,14 @@ class CallEnding:
     Attributes:
         seconds: since it was recorded, with those that it waited.
         nested_calls: those that it made, if no other call made it.
+        at: when, in Unix milliseconds. It is recorded later, if calls before it still run.
     """
 
     kind: CallResultKind
     result: ToolResult
     seconds: float
     nested_calls: int = 0
+    at: int = field(default_factory=now_ms)
 
 
 async def record_ending(
@@ -68,6 +71,7 @@ async def record_ending(
             steps=shown.steps,
             waited=run.waited,
             changes=run.changes,
+            ended_at=ending.at,
         )
     )
     return CallOutcome(

@@ -175,12 +175,14 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
     steps: Sequence[tuple[str, int]] = (),
     waited: float = 0.0,
     changes: str = "",
+    ended_at: int | None = None,
 ) -> Row:
     """Record the result of a call. Statistics count a timeout as an error.
 
     `nested_calls`: the calls that it made, at all depths. `origin` is that of `RowAppended`.
     `render_plan` and `steps` are those of `ToolResult`. `waited`: the seconds before those that it
-    ran, in which it waited. `changes`: what it changed of the files, in words.
+    ran, in which it waited. `changes`: what it changed of the files, in words. `ended_at`: in Unix
+    milliseconds, if that was before now.
     """
     succeeded = ending == "result"
     shown = text if structured is None else structured
@@ -192,7 +194,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
             "new_result": json.dumps(shown, ensure_ascii=False),
             "new_error": None if succeeded else text,
             "new_plan": None if render_plan is None else json.dumps(render_plan),
-            "now": format_iso(tx.now),
+            "now": format_iso(min(ended_at or tx.now, tx.now)),
         },
     )
     attachments.store_attachments(tx, call.room_id, call.id, kept)
