@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sshwarma.common.public_key import UnusableKey
 from sshwarma.ssh.transport.host_key import (
     HOST_KEY_FILENAME,
     NEXT_KEY_FILENAME,
@@ -21,7 +22,6 @@ from sshwarma.ssh.transport.host_key import (
     load_host_keys,
     switch_host_key,
 )
-from sshwarma.ssh.transport.public_key import UnusableKey
 
 
 def test_first_start_creates_a_key_and_the_next_loads_it(tmp_path: Path) -> None:

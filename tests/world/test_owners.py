@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from sshwarma.admin.operations import run_operation
-from sshwarma.ssh.transport.public_key import parse_public_key
+from sshwarma.common.public_key import parse_public_key
 from sshwarma.world import agents, owners, things
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.events import AgentsChanged

@@ -13,6 +13,7 @@ import structlog
 from sshwarma.admin.host_key_announcement import forget_announcement, read_announcement
 from sshwarma.admin.owners_in_file import was_logged_in_to
 from sshwarma.common.limits import MIN_HOST_KEY_OVERLAP_SECONDS
+from sshwarma.common.public_key import UnusableKey
 from sshwarma.common.times import format_iso
 from sshwarma.settings import DATABASE_NAME, Settings
 from sshwarma.ssh.transport.host_key import (
@@ -23,7 +24,6 @@ from sshwarma.ssh.transport.host_key import (
     load_host_keys,
     switch_host_key,
 )
-from sshwarma.ssh.transport.public_key import UnusableKey
 from sshwarma.world.errors import Conflict, NotFound
 
 log = structlog.get_logger(__name__)

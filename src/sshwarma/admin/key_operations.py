@@ -13,7 +13,7 @@ from sshwarma.admin.operation_registry import (
     register_operation,
     require_agent,
 )
-from sshwarma.ssh.transport.public_key import (
+from sshwarma.common.public_key import (
     ParsedKey,
     UnusableKey,
     parse_public_key,

@@ -19,6 +19,7 @@ from asyncssh.constants import (
     OPEN_RESOURCE_SHORTAGE,
 )
 
+from sshwarma.common.public_key import is_acceptable_key
 from sshwarma.common.refusals import count_refusal
 from sshwarma.ssh.transport.admission import (
     Admission,
@@ -35,7 +36,6 @@ from sshwarma.ssh.transport.interfaces import (
     Peer,
     Rejected,
 )
-from sshwarma.ssh.transport.public_key import is_acceptable_key
 from sshwarma.ssh.transport.session import ChannelSession
 
 MAX_USERNAME_CHARACTERS = 128

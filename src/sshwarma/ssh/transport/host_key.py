@@ -15,7 +15,7 @@ from pathlib import Path
 import asyncssh
 
 from sshwarma.common.files import give_name
-from sshwarma.ssh.transport.public_key import UnusableKey
+from sshwarma.common.public_key import UnusableKey
 
 HOST_KEY_FILENAME = "ssh_host_ed25519_key"
 NEXT_KEY_FILENAME = f"{HOST_KEY_FILENAME}.next"

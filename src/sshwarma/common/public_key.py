@@ -1,4 +1,4 @@
-"""Public keys of people: accepted kinds, and parsing of files that operators add."""
+"""Public keys of people: accepted kinds, and parsing of lines and files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ CERTIFICATE_SUFFIX: Final = "-cert-v01@openssh.com"
 
 MAX_SHOWN_OPTION_CHARACTERS: Final = 40
 """Characters of an option of an authorized_keys file that a refusal repeats."""
+
+EXAMPLE_KEY: Final = "ssh-ed25519 AAAA... you@host"
+"""What a line of a .pub file looks like."""
 
 ParsedKey: TypeAlias = tuple[str, str, str]
 """The fingerprint, the key in OpenSSH format, and the comment."""
@@ -102,10 +105,11 @@ def _parse_line(line: str) -> ParsedKey:
             " apply here; remove what stands before the kind of key"
         )
     try:
-        key = asyncssh.import_public_key(line)
+        # Bytes, because asyncssh takes a text in ASCII alone, and comments have names in.
+        key = asyncssh.import_public_key(line.encode("utf-8", "replace"))
     except (asyncssh.KeyImportError, ValueError) as error:
         raise UnusableKey(
-            "not an OpenSSH public key such as: ssh-ed25519 AAAA... you@host"
+            f"not an OpenSSH public key such as: {EXAMPLE_KEY}{_describe_damage(words)}"
         ) from error
     if not is_acceptable_key(key):
         raise UnusableKey(
@@ -115,6 +119,15 @@ def _parse_line(line: str) -> ParsedKey:
     openssh = key.export_public_key("openssh").decode("utf-8", "replace").split()
     comment = (key.get_comment_bytes() or b"").decode("utf-8", "replace")
     return key.get_fingerprint(), " ".join(openssh[:2]), comment
+
+
+def _describe_damage(words: list[str]) -> str:
+    """Say what is wrong with a line that begins as a key does; "" for any other."""
+    if words[0] not in PUBLIC_KEY_ALGORITHMS:
+        return ""
+    if len(words) == 1:
+        return f"; nothing follows {words[0]}"
+    return f"; what follows {words[0]} is cut or damaged"
 
 
 def is_acceptable_key(key: asyncssh.SSHKey) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncssh
 import pytest
 
-from sshwarma.ssh.transport.public_key import (
+from sshwarma.common.public_key import (
     UnusableKey,
     parse_public_key,
     parse_public_keys,
@@ -33,6 +33,11 @@ def test_public_key_line_is_parsed(kind: str, options: dict[str, int]) -> None:
     assert read == (key.get_fingerprint(), " ".join(line.split()[:2]), "a b@c")
 
 
+def test_comment_may_have_any_letters() -> None:
+    line = _public("ssh-ed25519")[1].replace("a b@c", "josé@büro \N{SNOWMAN}")
+    assert parse_public_key(line)[2] == "josé@büro \N{SNOWMAN}"
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -50,7 +55,8 @@ def test_security_key_line_is_parsed(line: str) -> None:
         ("", "it is empty"),
         ("# only a comment\n", "found no public key"),
         ("nonsense", "not an OpenSSH public key"),
-        ("ssh-ed25519 AAAA", "not an OpenSSH public key"),
+        ("ssh-ed25519", "; nothing follows ssh-ed25519$"),
+        ("ssh-ed25519 AAAA", "you@host; what follows ssh-ed25519 is cut or damaged$"),
         ("ssh-ed25519 \0\x1b[2J", "not an OpenSSH public key"),
         ("x" * 20_000, "20000 characters"),
         ("x" * 50_000, "too long for public keys .50000 characters"),
@@ -68,6 +74,7 @@ def test_security_key_line_is_parsed(line: str) -> None:
         "none",
         "comment",
         "words",
+        "kind",
         "short",
         "escape",
         "long",
