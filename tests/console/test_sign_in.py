@@ -128,6 +128,22 @@ def test_session_ends_with_its_key(world: Server, alice: Person, tabs: Tabs) -> 
     page.get_by_role("heading", name="Sign in").wait_for()
 
 
+def test_session_ends_when_its_key_is_removed_over_ssh(
+    world: Server, alice: Person, tabs: Tabs
+) -> None:
+    """By who has another key of the same account."""
+    page = tabs(alice, "/room/lobby")
+    page.locator("#here", has_text=alice.name).wait_for()
+    again = Person(world, alice.name, world.stranger("other").identity)
+    alice.does(f"keys add {again.public_key}")
+    lasting = tabs(again, "/room/lobby")
+    again.does(f"keys remove {alice.fingerprint}")
+    page.get_by_role("heading", name="Sign in").wait_for()
+    lasting.reload()
+    lasting.locator("#here", has_text=alice.name).wait_for()
+    again.hang_up()
+
+
 def test_signing_out_takes_the_cookie(alice: Person, tabs: Tabs) -> None:
     page = tabs(alice)
     page.get_by_role("button", name="Sign out").click()

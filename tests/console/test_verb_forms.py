@@ -65,9 +65,11 @@ def test_fields_complete_from_the_declaration(alice: Person, room: str, tabs: Ta
 
 def test_what_one_may_not_do_says_why(bob: Person, room: str, tabs: Tabs) -> None:
     page = tabs(bob, "/verb/token_new")
-    assert page.get_by_text("only over ssh").is_visible()
-    assert page.get_by_role("button", name="Run", exact=True).is_disabled()
-    page.goto(page.url.replace("token_new", "ban"))
+    for name in ("token_new", "keys_add", "keys_remove"):
+        page.goto(f"{page.url.rpartition('/')[0]}/{name}")
+        assert page.get_by_text("only over ssh").is_visible()
+        assert page.get_by_role("button", name="Run", exact=True).is_disabled()
+    page.goto(page.url.replace("keys_remove", "ban"))
     assert page.get_by_role("button", name="Run", exact=True).is_disabled()
 
 

@@ -34,7 +34,7 @@ WITHOUT_ROWS = {
 
 MISTYPED = [
     ("logn", "Unknown action logn. Did you mean login?"),
-    ("key", "Unknown action key. Did you mean keys?"),
+    ("key", "Unknown action key. Did you mean keys or keys add?"),
     ("TYPO", "Unknown action TYPO. The column before the request has the names, such as login,"
      " keys or room."),
 ]  # fmt: skip

@@ -362,6 +362,11 @@ REFUSALS = """
 /rooms all
 /vibe %(long)s
 /describe %(long)s
+/keys list mine
+/keys add
+/keys add nonsense
+/keys remove
+/keys remove SHA256:nothing
 /token list mine
 /token new
 /token new ""

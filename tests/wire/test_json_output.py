@@ -11,7 +11,7 @@ from support.driver import Person
 ALONE = (
     "look", "examine room", "examine sshwarma:look", "rooms", "who", "exits", "nav", "room", "inv",
     "inv me", "inv all", "inv room", "vibe", "describe", "journal", "history", "history --stats",
-    "history --tools", "search something", "help", "help look", "help keys", "version", "set",
+    "history --tools", "search something", "help", "help look", "help accounts", "version", "set",
     "set theme", "alias", "edit brand-new", "say hello", "me waves", "note x", "decide x",
     "idea x", "milestone x", "put notes = x", "link a https://example.org/",
     "equip room sshwarma:fork", "unequip room sshwarma:fork", "drop room notes", "restore notes",

@@ -367,6 +367,10 @@ MAX_TOKENS_PER_AGENT: Final = 100
 """Active tokens of one agent: enough for one per program, and few enough to look through for a
 leaked one."""
 
+MAX_KEYS_PER_AGENT: Final = 100
+"""Keys of one agent: one for each of its machines, and few enough to look through for one that is
+not its own."""
+
 DEFAULT_MUTE_MINUTES: Final = 60
 """Minutes of a mute by default: an hour, so that a mute that nobody lifts ends."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from sshwarma.verbs import commands
 from sshwarma.verbs.called_verb import is_talk, split_verb
@@ -19,6 +19,10 @@ from sshwarma.world.causes import is_of_program
 from sshwarma.world.doors import PEOPLE_DOORS, SSH_DOORS
 from sshwarma.world.errors import Forbidden, Invalid, WorldError
 
+NEVER_BY_ALIAS: Final = frozenset({"keys add", "keys remove"})
+"""Verbs that no alias stands for: a token or a browser, which may not use them, can set an alias
+that its owner types later with a key."""
+
 
 async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     """Run a typed line: a verb or equipped command if it begins with `/`, else talk.
@@ -33,7 +37,7 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
     has_screen = caller.check_question is not None
     if caller.world.program_feeds[caller.agent.id] and not has_screen:
         is_of_program.set(True)  # a bot, which hears by `events` and says by commands or a pipe
-    line = _expand_alias(caller, line)
+    typed, line = line, _expand_alias(caller, line)
     if is_talk(line):
         return await invoke(
             caller, "say", {"text": join_texts(line.removeprefix("/"), piped)}, line
@@ -49,6 +53,9 @@ async def run_line(caller: Caller, line: str, piped: str | None = None) -> Any:
         tools = (item.thing for item in (await caller.loadout()).tools)
         suggest_own_names(error, line, await commands.list_own_names(caller), tools)
         raise
+    if line != typed and verb.name in NEVER_BY_ALIAS:
+        alias = typed.split(None, 1)[0]
+        raise Forbidden(f"The alias {alias} may not run /{verb.name}.", hint="Type the whole line.")
     return await _run_verb(caller, *parse_call(verb, line, start, piped), line)
 
 

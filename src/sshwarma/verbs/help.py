@@ -211,7 +211,7 @@ async def complete_topics(request: CompletionRequest) -> list[Option]:
     "help",
     section="Yourself",
     aliases=("h", "?"),
-    examples=("/help", "/help portal", "/help mcp add", "/help keys"),
+    examples=("/help", "/help portal", "/help mcp add", "/help accounts"),
     namespace="global",
     aside=True,
 )
@@ -260,6 +260,7 @@ _OTHER_WORDS: Final = {
     "workspace": "toolsets sandbox",
     "loading": "tools",
     "programs": "api http rest curl openapi sse bot bots bridge bridges irc alarm alarms events",
+    "accounts": "account login register registration",
     "agents": "mcp",
     "hooks": "webhook webhooks ci",
     "triggers": "cron automation automations schedule timer timers",

@@ -147,12 +147,17 @@ class TokenRevoked:
 class KeyRemoved:
     """An agent's key was removed or expired: connections made with it must end.
 
-    No others. `reason` is what a person at such a connection reads.
+    No others.
+
+    Attributes:
+        reason: what a person at such a connection reads.
+        asked_from: address of a connection of this key that asked for that; "" if none did.
     """
 
     agent_id: str
     fingerprint: str
     reason: str = "The key of this connection was removed."
+    asked_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
-from sshwarma.common.limits import MAX_LABEL_CHARACTERS
+from sshwarma.common.limits import MAX_KEYS_PER_AGENT, MAX_LABEL_CHARACTERS
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import AgentsChanged, KeyExpirySet, TokenRevoked
 from sshwarma.world.expiry import Expiring
 from sshwarma.world.schema import agent_keys, tokens
 from sshwarma.world.store import Change
+from sshwarma.world.things import Thing
 
 KeyAddition = Literal["added", "expiry changed", "unchanged"]
 
@@ -60,14 +61,18 @@ def add_key(
     """Add a key with which an agent can log in.
 
     Raises:
-        Conflict: if the key is already registered; one key is one identity.
+        Conflict: if the key is already registered; one key is one identity. If the agent already
+            has MAX_KEYS_PER_AGENT.
     """
+    owner = _find_owner(tx.conn, fingerprint)
+    if owner is not None:
+        raise Conflict(f"That key already belongs to {owner.name}.")
+    if len(read_keys(tx.conn, agent_id)) >= MAX_KEYS_PER_AGENT:
+        raise Conflict(
+            f"An agent can have at most {MAX_KEYS_PER_AGENT} keys.", hint="Remove one first."
+        )
     query = select(agent_keys).where(agent_keys.c.fingerprint == fingerprint)
     key_row = tx.conn.execute(query).first()
-    if key_row is not None and key_row.deleted_at is None:
-        owner = things.get_thing(tx.conn, key_row.agent_id)
-        if owner is not None and owner.deleted_at is None:
-            raise Conflict(f"That key already belongs to {owner.name}.")
     values = {
         "agent_id": agent_id,
         "public_key": public_key,
@@ -114,6 +119,45 @@ def ensure_key(
         return "unchanged"
     set_key_expiry(tx, known, expires_at)
     return "expiry changed"
+
+
+def add_own_key(
+    tx: Change, agent_id: str, fingerprint: str, public_key: str, comment: str, made_with: str
+) -> tuple[AgentKey, bool]:
+    """Add a key that its agent adds; return it, and whether it is new.
+
+    Args:
+        tx: the change.
+        agent_id: the agent.
+        fingerprint: of the new key.
+        public_key: its OpenSSH text without the comment.
+        comment: its comment.
+        made_with: fingerprint of the key with which the agent asks. The new key ends with that, so
+            that nobody stays longer than they were let in for.
+
+    Raises:
+        Conflict: if the key belongs to somebody else, who is not named: with a list of public keys
+            of a site, anybody could ask who is who. If the agent already has MAX_KEYS_PER_AGENT.
+    """
+    owner = _find_owner(tx.conn, fingerprint)
+    if owner is not None and owner.id != agent_id:
+        raise Conflict(
+            "That key already belongs to somebody else.",
+            hint="A key is of one agent. A new one: ssh-keygen -t ed25519",
+        )
+    if owner is None:
+        ends = {key.fingerprint: key.expires_at for key in read_keys(tx.conn, agent_id)}
+        add_key(tx, agent_id, fingerprint, public_key, comment, agent_id, ends.get(made_with))
+    added = {key.fingerprint: key for key in read_keys(tx.conn, agent_id)}[fingerprint]
+    return added, owner is None
+
+
+def _find_owner(conn: Connection, fingerprint: str) -> Thing | None:
+    """Return the agent that has a key, also one that has expired, or None."""
+    is_live = and_(agent_keys.c.fingerprint == fingerprint, agent_keys.c.deleted_at.is_(None))
+    agent_id = conn.execute(select(agent_keys.c.agent_id).where(is_live)).scalar()
+    owner = None if agent_id is None else things.get_thing(conn, agent_id)
+    return owner if owner is not None and owner.deleted_at is None else None
 
 
 def set_key_expiry(tx: Change, key: AgentKey, expires_at: int | None) -> None:

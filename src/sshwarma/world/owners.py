@@ -7,7 +7,7 @@ whose key never expires. Other keys of owners may expire.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +19,7 @@ from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid, empty_error
 from sshwarma.world.events import AgentEvicted, AgentsChanged, KeyRemoved
 from sshwarma.world.login_keys import AgentKey, end_sessions_of_agent, end_sessions_of_key
+from sshwarma.world.reader import Hint
 from sshwarma.world.schema import agent_keys
 from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
@@ -60,13 +61,14 @@ def set_agent_disabled(tx: Change, agent_id: str, disabled: bool) -> None:
     tx.publish_on_commit(AgentsChanged(agent_id))
 
 
-def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
+def remove_key(tx: Change, agent_id: str, fingerprint: str, asked_from: str = "") -> str:
     """Remove a key and end its connections; return its fingerprint.
 
     Args:
         tx: the change.
         agent_id: whose key.
         fingerprint: all of it, or a start of at least MIN_FINGERPRINT_CHARACTERS characters.
+        asked_from: address of the connection that asks, if the key is its own.
 
     Raises:
         Invalid: if the fingerprint is empty or too short.
@@ -74,7 +76,8 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
         Conflict: if it is the last key of the last owner.
     """
     _, keys = agents.read_agent(tx.conn, agent_id)
-    key = _find_key(keys, things.get_live_thing(tx.conn, agent_id).name, fingerprint)
+    name = things.get_live_thing(tx.conn, agent_id).name
+    key = find_key(keys, name, fingerprint, f"sshwarma keys list {name} lists them.")
     with keeping_an_owner(tx):
         tx.conn.execute(
             update(agent_keys)
@@ -83,7 +86,7 @@ def remove_key(tx: Change, agent_id: str, fingerprint: str) -> str:
         )
     end_sessions_of_key(tx, key.fingerprint)
     tx.publish_on_commit(AgentsChanged(agent_id))
-    tx.publish_on_commit(KeyRemoved(agent_id, key.fingerprint))
+    tx.publish_on_commit(KeyRemoved(agent_id, key.fingerprint, asked_from=asked_from))
     return key.fingerprint
 
 
@@ -175,16 +178,26 @@ def _is_owner(agent: Agent) -> bool:
     return agent.kind == "person" and agent.role == "owner" and not agent.disabled
 
 
-def _find_key(keys: list[AgentKey], name: str, fingerprint: str) -> AgentKey:
-    lists = f"sshwarma keys list {name} lists them."
+def find_key(keys: Sequence[AgentKey], name: str, fingerprint: str, lists: Hint) -> AgentKey:
+    """Return the key of an agent that a fingerprint means.
+
+    Args:
+        keys: those of the agent.
+        name: of the agent.
+        fingerprint: all of it, or a start of at least MIN_FINGERPRINT_CHARACTERS characters.
+        lists: what lists the keys, for refusals.
+
+    Raises:
+        Invalid: if the fingerprint is empty or too short.
+        NotFound: if no key matches, or several do.
+    """
     start = fingerprint.removeprefix("SHA256:")
     if not start:
         raise empty_error("fingerprint", hint=lists)
     matches = [key for key in keys if key.fingerprint.startswith(f"SHA256:{start}")]
     key = choose_match("key", f"SHA256:{start}", matches, where=f"of {name}", hint=lists)
     if len(start) < MIN_FINGERPRINT_CHARACTERS and key.fingerprint != f"SHA256:{start}":
-        raise Invalid(
-            f"SHA256:{start} is too short to name a key.",
-            hint=f"Give at least {MIN_FINGERPRINT_CHARACTERS} characters after SHA256:. {lists}",
-        )
+        enough = f"Give at least {MIN_FINGERPRINT_CHARACTERS} characters after SHA256:."
+        hints = (enough, lists)
+        raise Invalid(f"SHA256:{start} is too short to name a key.", hint=hints)
     return key

@@ -50,11 +50,15 @@ class SessionRouter(HandlerFactory):
         context.world.bus.on_event(AgentEvicted, self._on_evicted)
 
     def _on_key_removed(self, event: KeyRemoved) -> None:
-        """Close the connections of a key; those with a terminal after it was restored."""
+        """Close the connections of a key; those with a terminal after it was restored.
+
+        Where somebody removed it with itself, their command has the time to say that it did.
+        """
         for link in list(self._links):
             if link.peer.fingerprint == event.fingerprint:
                 has_terminal = any(channel.has_pty for channel in link.channels)
-                seconds = RESTORE_TERMINAL_SECONDS if has_terminal else 0.0
+                has_asked = bool(event.asked_from) and event.asked_from == link.peer.address
+                seconds = RESTORE_TERMINAL_SECONDS if has_terminal or has_asked else 0.0
                 asyncio.get_running_loop().call_later(seconds, link.close, event.reason)
 
     def _on_evicted(self, event: AgentEvicted) -> None:
