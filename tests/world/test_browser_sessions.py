@@ -11,6 +11,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.units import DAY_MS, HOUR_MS
 from sshwarma.verbs.web import name_browser
+from sshwarma.web.console.socket_end import MAX_REASON_BYTES
 from sshwarma.world import browser_sessions, login_keys, owners
 from sshwarma.world.browser_sessions import SignInLink, SignInLinks
 from sshwarma.world.errors import Forbidden
@@ -94,6 +95,25 @@ async def test_removal_and_a_new_end_of_the_key_end_its_sessions(
     await world.change(lambda tx: owners.remove_key(tx, bob.id, KEY))
     assert await find(world, secret) is None
     assert revoked == [first.id, second.id]
+
+
+async def test_end_of_a_session_is_explained_as_far_as_it_is_known(
+    world: World, bob: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def explain(secret: str) -> str:
+        return await world.store.read(lambda conn: browser_sessions.explain_end(conn, secret))
+
+    for unknown in ("", "swb_guessed", "swt_no-cookie"):
+        assert await explain(unknown) == "You are not signed in."
+    token, secret = await sign_in(world, bob)
+    ended, ended_secret = await sign_in(world, bob)
+    await world.change(lambda tx: browser_sessions.end_session(tx, ended.id, bob.id))
+    said = await explain(ended_secret)
+    assert said.startswith("This browser was signed out: its session was ended, its key")
+    assert len(said.encode()) <= MAX_REASON_BYTES
+    later = token.created_at + BROWSER_IDLE_SECONDS * 1000 + 1
+    monkeypatch.setattr(browser_sessions, "now_ms", lambda: later)
+    assert await explain(secret) == "This browser was signed out: its session has expired."
 
 
 AGENTS = {  # what browsers say they are, and their names

@@ -31,6 +31,7 @@ from sshwarma.world.schema import tokens as tokens_table
 from sshwarma.world.short_ids import choose_match
 from sshwarma.world.store import Change
 from sshwarma.world.tokens import (
+    SIGNED_OUT_REASON,
     Token,
     end_token,
     find_by_secret,
@@ -144,6 +145,23 @@ def find_session(conn: Connection, secret: str) -> Token | None:
     """Return the token of the session with that cookie; None if it has ended."""
     token = find_by_secret(conn, secret) if secret.startswith(COOKIE_PREFIX) else None
     return token if token is not None and token.is_live and not _is_idle(token) else None
+
+
+def explain_end(conn: Connection, secret: str) -> str:
+    """Return why a browser with that cookie, "" for none, is not signed in."""
+    token = find_by_secret(conn, secret) if secret.startswith(COOKIE_PREFIX) else None
+    if token is None:
+        return "You are not signed in."
+    if token.is_revoked:
+        why = (
+            "its session was ended, its key was removed or got another end, or your account was "
+            "disabled"
+        )
+    elif token.expired or _is_idle(token):
+        why = "its session has expired"
+    else:
+        why = "your account was disabled"
+    return f"{SIGNED_OUT_REASON.removesuffix('.')}: {why}."
 
 
 def _is_idle(token: Token) -> bool:

@@ -90,7 +90,9 @@ class ConsoleRequests:
         if wants_part(request):
             return HTMLResponse(drawn, status_code=status)
         if isinstance(error, Unauthorized):
-            return self.frames.show("signed_out.html", status, title="Sign in")
+            return self.frames.show(
+                "signed_out.html", status, title="Sign in", reason=error.message
+            )
         return self.frames.show("refusal.html", status, title="Not done", refusal=drawn)
 
     async def find_caller(

@@ -34,9 +34,12 @@ class SessionPages:
         ]
 
     async def _show_sign_in(self, request: Request) -> Response:
+        has_left = "out" in request.query_params
         # A link of others would sign this browser in as them, and have what is typed here.
-        site = request.headers.get("sec-fetch-site", "none")
-        return self._requests.frames.show("sign_in.html", title="Sign in", asks=site != "none")
+        asks = request.headers.get("sec-fetch-site", "none") != "none"
+        return self._requests.frames.show(
+            "sign_in.html", title="Sign in", has_left=has_left, asks=asks
+        )
 
     async def _begin(self, request: Request) -> Response:
         """Sign a browser in by the secret of a link, which its script has posted."""
@@ -58,7 +61,7 @@ class SessionPages:
 
     async def _end(self, request: Request) -> Response:
         """Sign the browser out."""
-        response = RedirectResponse("/in", status_code=303)
+        response = RedirectResponse("/in?out", status_code=303)
         await self._requests.sign_in.sign_out(request, response)
         return response
 

@@ -54,7 +54,8 @@ class BrowserSignIn:
         find = partial(browser_sessions.find_session, secret=secret)
         token, agent = await find_holder(self._world, find, is_use=is_asked)
         if token is None or agent is None:
-            raise Unauthorized("You are not signed in.")
+            explain = partial(browser_sessions.explain_end, secret=secret)
+            raise Unauthorized(await self._world.store.read(explain))
         return agent, token
 
     async def find_replaced(self, request: HTTPConnection, secret: str) -> tuple[str, str] | None:

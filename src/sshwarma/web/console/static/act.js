@@ -3,11 +3,43 @@ import { dropUnsafeLinks, setHTML } from "./html.js";
 
 dropUnsafeLinks(document);
 
-// What a page asks by itself is no use of the session: one that nobody uses ends.
-export async function fetchPart(address, { isItself = false, ...options } = {}) {
+const SIGNED_OUT = "This browser was signed out. Your text is still on this page: copy it, or sign in in another tab (ssh HOST web), and save again.";
+const TEXTS = "form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio], [type=file]))";
+const findBar = () => document.getElementById("signed-out");
+
+// A field gives its default without some line ends. One behind an editor is hidden: its form says what is unsaved.
+function isTyped(field) {
+  const [from, to] = field.matches("textarea") ? [/\r\n?/g, "\n"] : [/[\r\n]/g, ""];
+  return !field.hidden && field.value !== field.defaultValue.replace(from, to);
+}
+
+// A line on its way is in no field: if it is refused, it comes back.
+const hasUnsaved = () => document.querySelector("form[data-unsaved], form[aria-busy=true]") !== null || [...document.querySelectorAll(TEXTS)].some(isTyped);
+
+// The session of this browser has ended. A text that is not saved stays: who signs in in another tab can save it.
+export function endSession() {
+  if (!hasUnsaved()) return location.reload();
+  if (findBar()) return;
+  const bar = Object.assign(document.createElement("p"), { id: "signed-out", role: "alert", textContent: SIGNED_OUT });
+  document.querySelector("header").before(bar);
+}
+
+// Tabs share the cookie: what succeeds again was asked after this browser was signed in again.
+async function ask(address, { isItself = false, ...options } = {}) {
+  const bar = findBar();
   const headers = { Accept: "text/html;part", ...(isItself && { "Sshwarma-Itself": "1" }) };
   const answer = await fetch(address, { ...options, headers });
-  if (answer.status === 401) location.reload();
+  if (answer.ok && bar?.isConnected) {
+    bar.remove();
+    document.dispatchEvent(new Event("signedin"));
+  }
+  return answer;
+}
+
+// What a page asks by itself is no use of the session: one that nobody uses ends.
+export async function fetchPart(address, options) {
+  const answer = await ask(address, options);
+  if (answer.status === 401) endSession();
   return answer;
 }
 
@@ -28,11 +60,15 @@ export async function act(form) {
   form.setAttribute("aria-busy", "true");
   if ("parallel" in form.dataset) form.reset();
   try {
-    const answer = await fetchPart(form.action, { method: "POST", body: hasFile ? fields : new URLSearchParams(fields) });
+    const answer = await ask(form.action, { method: "POST", body: hasFile ? fields : new URLSearchParams(fields) });
     setHTML(place, await answer.text());
     const path = answer.headers.get("Sshwarma-Path");
     if (path) location.assign(path);
     if (!answer.ok) putBack(form, fields);
+    if (answer.status === 401) {
+      form.removeAttribute("aria-busy");
+      endSession(); // its text is back
+    }
     if (answer.ok) {
       if (!("keeps" in form.dataset) && write(new FormData(form)) === sent) form.reset();
       form.dispatchEvent(new CustomEvent("acted", { bubbles: true }));

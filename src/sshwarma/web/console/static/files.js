@@ -1,5 +1,5 @@
 // The files of a room: filter, uploads with progress, and an editor that never loses a text.
-import { fetchPart } from "./act.js";
+import { endSession, fetchPart } from "./act.js";
 import { setHTML } from "./html.js";
 import { load } from "./panel.js";
 
@@ -142,7 +142,7 @@ function send(form, file, item) {
     };
     request.onload = () => {
       const isDone = request.status === 200;
-      if (request.status === 401) location.reload();
+      if (request.status === 401) endSession();
       if (isDone) said.textContent = "stored";
       else {
         item.dataset.refused = "1";

@@ -1,5 +1,5 @@
 // The log of a room: rows and answers as they come, and again after a cut.
-import { fetchPart } from "./act.js";
+import { endSession, fetchPart } from "./act.js";
 import { setHTML } from "./html.js";
 
 const log = document.getElementById("log");
@@ -147,8 +147,11 @@ function open() {
     receive[message.type]?.(message);
   };
   socket.onclose = ({ code, reason }) => {
-    if (code === 4401) location.reload();
-    else if (code === 4403 || code === 4429) state.textContent = reason;
+    if (code === 4401) {
+      state.textContent = "Signed out: nothing new comes here.";
+      document.addEventListener("signedin", open, { once: true });
+      endSession();
+    } else if (code === 4403 || code === 4429) state.textContent = reason;
     else {
       state.textContent = "Not connected. Trying again …";
       setTimeout(open, wait * (0.75 + Math.random() / 2));

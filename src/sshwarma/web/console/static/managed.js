@@ -1,5 +1,5 @@
 // Pages of toolsets and servers: fetched again after each change, and while somebody looks at them.
-import { fetchPart } from "./act.js";
+import { endSession, fetchPart } from "./act.js";
 import { setHTML } from "./html.js";
 
 const place = document.getElementById("managed");
@@ -65,7 +65,7 @@ function upload(form) {
     state.textContent = loaded < total ? `${Math.floor(progress.value)} % is sent.` : "All is sent. The server reads it …";
   };
   request.onload = () => {
-    if (request.status === 401) location.reload();
+    if (request.status === 401) endSession();
     end();
     setHTML(answer, request.responseText);
     answer.scrollIntoView({ block: "nearest" });
