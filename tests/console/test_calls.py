@@ -223,3 +223,38 @@ def test_approval_is_answered_in_either_place(
     card.wait_for(state="detached")
     other.locator("#answer", has_text="not now").wait_for()
     bob.hang_up()
+
+
+@needs_bubblewrap
+def test_focus_goes_to_the_prompt_after_an_answer(
+    house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
+) -> None:
+    bob = house.person(name("bob"))
+    bob.does(f"join {bench}")
+    page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
+    page.locator("#here", has_text=bob.name).wait_for()
+    card = page.locator("#questions .question")
+    prompt, why = page.locator("#text"), page.locator("#questions [name=why]")
+
+    def ask() -> None:
+        other.fill("#text", f"/run app-builder:run_command {json.dumps({'command': 'true'})}")
+        other.press("#text", "Enter")
+        card.wait_for()
+
+    answers: tuple[Callable[[], None], ...] = (
+        lambda: card.get_by_role("button", name="Allow once").click(),
+        lambda: card.get_by_role("button", name="Allow once").press("Enter"),
+        lambda: card.get_by_role("button", name="Deny").click(),
+        lambda: why.press("Enter"),
+    )
+    for answer in answers:
+        ask()
+        answer()
+        card.wait_for(state="detached")
+        expect(prompt).to_be_focused()
+    ask()
+    why.press_sequentially("not n")
+    ann.does(f"deny --room {bench}")
+    card.wait_for(state="detached")
+    expect(page.locator("#log")).to_be_focused()
+    bob.hang_up()

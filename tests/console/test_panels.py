@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from playwright.sync_api import expect
+
 from console.test_room import say
 from support.console_tabs import Tabs
 from support.driver import Person
@@ -58,3 +60,24 @@ def test_panel_shows_what_came_while_somebody_typed_or_pressed(
     assert page.locator("#panel .tree", has_text="pressed.txt").count() == 0
     page.mouse.up()
     page.locator("#panel .tree", has_text="pressed.txt").wait_for()
+
+
+def test_focus_goes_to_the_prompt_when_a_panel_is_closed(
+    alice: Person, room: str, tabs: Tabs
+) -> None:
+    page = tabs(alice, f"/room/{room}", viewport={"width": 1280, "height": 800})
+    prompt = page.locator("#text")
+    for close in ("Escape", "Log"):
+        page.get_by_role("link", name="Here", exact=True).click()
+        expect(page.locator("#panel")).to_be_focused()
+        if close == "Escape":
+            page.keyboard.press("Escape")
+        else:
+            page.get_by_role("link", name="Log", exact=True).click()
+        page.locator("#panel").wait_for(state="hidden")
+        expect(prompt).to_be_focused()
+    phone = tabs(
+        alice, f"/room/{room}/here", viewport={"width": 390, "height": 844}, has_touch=True
+    )
+    phone.get_by_role("link", name="Log", exact=True).tap()
+    expect(phone.locator("#log")).to_be_focused()

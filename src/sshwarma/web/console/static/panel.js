@@ -35,10 +35,29 @@ for (const name of ["pointerdown", "pointerup", "pointercancel"]) addEventListen
 const TYPED = "textarea, input:not([type=checkbox], [data-filter]), select, [contenteditable=true]";
 const isTyping = () => panel.contains(document.activeElement) && document.activeElement.matches(TYPED);
 const isBusy = () => panel.querySelector("form[aria-busy=true]") !== null;
+// The field behind an editor stands for what has the focus there.
+function findFocused() {
+  const one = document.activeElement;
+  return panel.contains(one) ? (one.closest(".editor")?.previousElementSibling ?? one).id : "";
+}
+
+function focusAgain(id) {
+  const field = id && document.getElementById(id);
+  if (!field) return;
+  if ("language" in field.dataset) field.autofocus = true; // its editor is made once the panel is loaded
+  else field.focus();
+}
+
+// Where one goes on once something is done; on a phone the keyboard would cover what it has led to.
+function focusPrompt() {
+  document.getElementById(matchMedia("(pointer: coarse)").matches ? "log" : "text").focus();
+}
+
 const mayLeave = () => !panel.querySelector("[data-unsaved]") || confirm("Something here is not saved yet. Leave it?");
 
 // Loaded again, a panel keeps its place and answers; one that nobody asked for waits for who types or presses.
 export async function load(path, { push = true, isAgain = false, isAsked = true } = {}) {
+  if (isAgain && leaving) return;
   if (!isAgain && !mayLeave()) return push || history.pushState({}, "", shown);
   asked?.abort();
   const mine = (asked = new AbortController());
@@ -54,14 +73,14 @@ export async function load(path, { push = true, isAgain = false, isAsked = true 
     // The answer of a form may be on its way into this panel.
     if (isAgain && (isBusy() || (!isAsked && (isPressed || isTyping())))) return refresh();
     const top = panel.scrollTop;
-    const focused = isAgain && panel.contains(document.activeElement) ? document.activeElement.id : "";
+    const focused = isAgain ? findFocused() : "";
     const wereOpen = isAgain ? [...panel.querySelectorAll("details[id]")].map((one) => [one.id, one.open]) : [];
     const said = isAgain ? listAnswers() : [];
     setHTML(panel, html);
     for (const [id, isOpen] of wereOpen) document.getElementById(id)?.toggleAttribute("open", isOpen);
     for (const [id, nodes] of said) if (nodes.length) document.getElementById(id)?.replaceChildren(...nodes);
     if (isAgain) panel.scrollTop = top;
-    if (focused) document.getElementById(focused)?.focus();
+    focusAgain(focused);
     panel.hidden = false;
     main.classList.add("with-panel");
     shown = path;
@@ -88,6 +107,7 @@ function close(push = true) {
   shown = "";
   mark();
   if (push) history.pushState({}, "", room);
+  if (document.activeElement === document.body || [tabs, panel].some((one) => one.contains(document.activeElement))) focusPrompt();
 }
 
 document.addEventListener("click", (event) => {
@@ -130,6 +150,15 @@ export function refresh() {
 const questions = document.getElementById("questions");
 let asksAgain;
 
+// The keys of who types a reason as others answer must not become a line that is said.
+function removeCard(card) {
+  const hadFocus = card.contains(document.activeElement);
+  const isMine = card.querySelector("form[aria-busy=true]") !== null;
+  card.remove();
+  if (hadFocus && isMine) focusPrompt();
+  else if (hadFocus) document.getElementById("log").focus();
+}
+
 // What somebody types as a reason stays: a card that is there already is left as it is.
 async function askQuestions() {
   const answer = await fetchPart(`${room}/questions`, { isItself: true });
@@ -138,7 +167,7 @@ async function askQuestions() {
   setHTML(found, await answer.text());
   const key = (card) => card.getAttribute("aria-labelledby");
   const wanted = new Map([...found.children].map((card) => [key(card), card]));
-  for (const card of [...questions.children]) if (!wanted.delete(key(card))) card.remove();
+  for (const card of [...questions.children]) if (!wanted.delete(key(card))) removeCard(card);
   questions.append(...wanted.values());
 }
 
@@ -152,5 +181,6 @@ document.addEventListener("stale", ({ detail }) => {
 });
 document.addEventListener("acted", ({ target }) => {
   if (panel.contains(target)) "stays" in target.dataset || refresh();
+  else if (questions.contains(target)) questions.contains(document.activeElement) && focusPrompt();
   else if (target.classList.contains("draft-form")) target.remove(); // it is stored
 });
