@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-from playwright.sync_api import Dialog
+from playwright.sync_api import Dialog, expect
 
-from console.test_files import put, read, save, yes
+from console.test_files import put, read, save
 from support.console_tabs import Tabs, write_text
 from support.driver import Person
 
@@ -53,6 +52,7 @@ def test_editor_says_that_the_file_has_changed_and_joins_lines(
     joined = "".join(["bob again\n", *lines[1:8], "of alice\n"])
     assert read(alice, room, "plan.md").decode() == joined
     page.wait_for_function("() => document.getElementById('file-text').value.startsWith('bob ag')")
+    expect(page.locator("#file-save")).to_be_focused()
     write_text(page, "#file-text", f"{joined}more\n")
     save(page, "Changed plan.md (")
     assert read(alice, room, "plan.md").decode() == f"{joined}more\n"
@@ -79,26 +79,21 @@ def test_unsaved_text_is_not_left_without_a_question(alice: Person, room: str, t
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("choice", ["Take this text", "Keep the other text"])
-def test_conflict_keeps_both_texts_until_one_is_chosen(
-    alice: Person, bob: Person, room: str, tabs: Tabs, choice: str
+def test_text_that_was_joined_by_ctrl_s_is_typed_on(
+    alice: Person, bob: Person, room: str, tabs: Tabs
 ) -> None:
-    put(alice, room, "plan.md", "first\n")
+    lines = [f"line {number}\n" for number in range(9)]
+    put(alice, room, "plan.md", "".join(lines))
     page = tabs(alice, f"/room/{room}/files/plan.md?edit")
-    yes(page)
-    write_text(page, "#file-text", "of alice\n")
-    put(bob, room, "plan.md", "of bob\n")
+    write_text(page, "#file-text", "".join([*lines[:8], "of alice\n"]))
+    put(bob, room, "plan.md", "".join(["of bob\n", *lines[1:]]))
     page.locator("#file-changed", has_text="has changed").wait_for()
-    save(page, f"Yours is plan.md.from-{alice.name}")
-    assert read(alice, room, f"plan.md.from-{alice.name}") == b"of alice\n"
-    assert read(alice, room, "plan.md") == b"of bob\n"
-    page.get_by_role("link", name="Compare the two texts").click()
-    page.get_by_text("Both are kept until you choose").wait_for()
-    assert "-of bob" in page.locator("#panel").inner_text()
-    assert "+of alice" in page.locator("#panel").inner_text()
-    page.get_by_role("button", name=choice).click()
-    page.wait_for_url("**/files/plan.md")
-    page.get_by_role("heading", name="plan.md", exact=True).wait_for()
-    expected = b"of alice\n" if choice == "Take this text" else b"of bob\n"
-    assert read(alice, room, "plan.md") == expected
-    assert alice.json(f"files --room {room}")["count"] == 1
+    page.keyboard.press("Control+s")
+    page.wait_for_function("() => document.getElementById('file-text').value.startsWith('of bob')")
+    expect(page.locator("#panel .cm-content")).to_be_focused()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("more\n")
+    page.keyboard.press("Control+s")
+    page.locator("#files-answer", has_text="Changed plan.md (").wait_for()
+    expect(page.locator("#panel .cm-content")).to_be_focused()
+    assert read(alice, room, "plan.md").decode().endswith("of alice\nmore\n")

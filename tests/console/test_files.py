@@ -263,8 +263,8 @@ def test_files_work_without_scripts(alice: Person, room: str, tabs: Tabs) -> Non
     plain.locator("#file-text").fill("mine\n")
     plain.get_by_role("button", name="Save", exact=True).click()
     plain.get_by_text("both texts are kept").wait_for()
-    plain.get_by_role("link", name=f"compare with plan.md.from-{alice.name}").click()
-    plain.get_by_role("button", name="Take this text").click()
+    plain.get_by_role("link", name=f"Compare with plan.md.from-{alice.name}").click()
+    plain.get_by_role("button", name="Take your text").click()
     plain.locator(".file-text", has_text="mine").wait_for()
     assert read(alice, room, "up.txt") == b"up"
     assert read(alice, room, "plan.md") == b"mine\n"

@@ -253,6 +253,13 @@ def test_two_files_are_compared_and_one_takes_the_place_of_the_other(
     alice.json(f"file put b.txt --room {room}", "two\n")
     (item,) = alice.json(f"file diff a.txt --other b.txt --room {room}")["files"]
     assert "-one" in item["diff"] and "+two" in item["diff"]
+    drawn = alice.run(f"file diff a.txt --other b.txt --room {room}").out
+    version = alice.json(f"files --room {room}")["version"][-6:]
+    assert f"Two files differ (both of version {version})\na.txt → b.txt\n" in drawn
+    alice.json(f"file put c.txt --room {room}", "one\n")
+    same = alice.run(f"file diff a.txt --other c.txt --room {room}").out
+    assert "Nothing differs (both of version " in same
+    alice.does(f"file rm c.txt --room {room}")
     assert alice.run(f"file diff --other b.txt --room {room}").status != 0
     assert "already exists" in alice.run(f"file mv b.txt a.txt --room {room}").err
     alice.does(f"file mv b.txt a.txt --over --room {room}")

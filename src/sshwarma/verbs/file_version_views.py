@@ -169,14 +169,18 @@ class FileDiff:
 @view_for_reader(FileDiff)
 def draw_file_diff(result: FileDiff, reader: Reader) -> Block:
     """Draw the differences as unified diffs, in colour."""
-    names = f"{shorten_id(result.old) or 'nothing'} → {shorten_id(result.new) or 'nothing'}"
+    old, new = shorten_id(result.old), shorten_id(result.new)
+    names = f"{old or 'nothing'} → {new or 'nothing'}"
+    changed = f"{format_count(result.count, 'file')} changed"
+    is_of_one_version = old == new != ""
+    if is_of_one_version:  # two files are compared, and nothing has changed
+        names, changed = f"both of version {new}", "Two files differ"
     if not result.count:
         return block(line(f"Nothing differs ({names})."))
-    lines: list[Line] = [
-        line(("heading", f"{format_count(result.count, 'file')} changed"), ("dim", f" ({names})"))
-    ]
+    lines: list[Line] = [line(("heading", changed), ("dim", f" ({names})"))]
     for item in result.files:
-        lines.append(line(("name", item.path), ("dim", f"  {item.change}")))
+        change = "" if is_of_one_version else f"  {item.change}"
+        lines.append(line(("name", item.path), ("dim", change)))
         if item.note:
             lines.append(line("  ", ("dim", item.note)))
         if item.diff:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import re
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from sshwarma.web.console.file_drawings import FileDrawings
 from sshwarma.web.console.file_tree import build_tree, make_file_node
 from sshwarma.web.console.file_version_pages import FileVersionPages, describe_version
 from sshwarma.web.console.frames import room_path
+from sshwarma.web.console.kept_texts import list_kept, read_kept
 from sshwarma.web.console.picture_drawings import PictureDrawings
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.room_page import RoomPages
@@ -30,9 +30,6 @@ from sshwarma.workspaces.text_diff import decode_file
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import WorldError
 from sshwarma.world.glob_patterns import is_glob
-
-_KEPT: Final = re.compile(r"(.+)\.from-[^/]+", re.DOTALL)
-"""The path of a content that was kept beside a file which others had changed."""
 
 
 class FilesPanel:
@@ -84,7 +81,7 @@ class FilesPanel:
             any_case = bool(query.get("any-case"))
             return await self._search(caller, path, pattern, any_case=any_case)
         if "edit" in query or query.get("make"):
-            return await self._edit(caller, path or query.get("make", ""))
+            return await self._edit(caller, path or query.get("make", ""), query.get("join", ""))
         listed = await _list_files(caller)
         item = next((one for one in listed.files if one.path == path), None)
         is_folder = item is None and any(one.path.startswith(f"{path}/") for one in listed.files)
@@ -138,38 +135,41 @@ class FilesPanel:
     ) -> dict[str, Any] | None:
         """Return the two texts of a file that two people have changed at the same lines."""
         paths = {one.path for one in listed.files if one.kind != "folder"}
-        kept = _KEPT.fullmatch(path)
-        if kept is None or kept[1] not in paths:
-            others = sorted(one for one in paths if one.startswith(f"{path}.from-"))
-            return {"path": path, "others": others, "diff": ""} if others else None
-        differing = await invoke(caller, "file diff", {"path": kept[1], "other": path})
+        kept = read_kept(caller, path, paths)
+        if kept is None:
+            others = list_kept(caller, path, paths)
+            return {"kept": None, "others": others} if others else None
+        differing = await invoke(caller, "file diff", {"path": kept.of, "other": path})
         diff = await self._requests.draw(caller, differing)
-        other = await self._draw_other(caller, kept[1])
-        return {"path": kept[1], "others": [path], "diff": diff, "other": other}
+        other = await self._draw_other(caller, kept.of)
+        return {"kept": kept, "diff": diff, "other": other}
 
     async def _draw_other(self, caller: Caller, path: str) -> Markup:
         text: FileText = await invoke(caller, "file show", {"path": path})
         return (await self._drawings.draw(caller, text, None, raw=True)).html
 
-    async def _edit(self, caller: Caller, path: str) -> tuple[str, dict[str, Any]]:
-        """Return the editor of a text; that of a new file is empty."""
+    async def _edit(self, caller: Caller, path: str, joined: str) -> tuple[str, dict[str, Any]]:
+        """Return the editor of a text; that of a new file is empty.
+
+        Args:
+            caller: who edits it.
+            path: the file.
+            joined: a text that was kept beside it, to join with it; "" for none.
+        """
         listed = await _list_files(caller)
-        is_new = all(one.path != path for one in listed.files)
-        content, problem = "", ""
+        paths = {one.path for one in listed.files}
+        is_new, content, problem = path not in paths, "", ""
         if not is_new:
-            shown: FileText = await invoke(caller, "file show", {"path": path, "limit": 1})
-            path = shown.path
-            if shown.kind == "binary":
-                problem = "This is a binary file."
-            elif shown.size > MAX_EDITED_BYTES:
-                problem = f"A text of more than {MAX_EDITED_BYTES:,} bytes is not edited here."
-            else:
-                at = {"at": listed.version} if listed.version else {}
-                data = await invoke(caller, "file get", {"path": path} | at)
-                content = decode_file(base64.b64decode(data.data)) or ""
+            path, content, problem = await _read_text(caller, path, listed.version)
+        kept, kept_content = None, ""
+        if joined in paths and not problem:
+            kept = read_kept(caller, joined, (path,))
+        if kept is not None:
+            _, kept_content, problem = await _read_text(caller, joined, listed.version)
         return "file_edit.html", {
             "path": path, "content": content, "version": listed.version or "", "is_new": is_new,
             "problem": problem, "language": guess_language(path) or "text",
+            "kept": kept, "kept_content": kept_content, "joined": joined,
         }  # fmt: skip
 
     async def _show_change(self, caller: Caller, path: str, since: str) -> Response:
@@ -183,6 +183,19 @@ class FilesPanel:
         return self._requests.frames.show(
             "file_changed.html", room=room, path=path, since=since, change=change, by=by
         )
+
+
+async def _read_text(caller: Caller, path: str, version: str | None) -> tuple[str, str, str]:
+    """Return the path of a file, its text, and why it is not edited here, or ""."""
+    shown: FileText = await invoke(caller, "file show", {"path": path, "limit": 1})
+    if shown.kind == "binary":
+        return shown.path, "", f"{shown.path} is a binary file."
+    if shown.size > MAX_EDITED_BYTES:
+        limit = f"of more than {MAX_EDITED_BYTES:,} bytes"
+        return shown.path, "", f"{shown.path} is a text {limit}, which is not edited here."
+    at = {"at": version} if version else {}
+    data = await invoke(caller, "file get", {"path": shown.path} | at)
+    return shown.path, decode_file(base64.b64decode(data.data)) or "", ""
 
 
 async def _list_files(caller: Caller) -> FileList:

@@ -1,6 +1,6 @@
 // Makes an editor of every textarea with data-language: a language of vendor/codemirror.js, its ending, or "".
 // The textarea stays the field of its form. With data-other, the id of an element with another text, the editor
-// shows where the two differ, and takes either side.
+// shows where the two differ, and takes either side: data-keeps-label and data-takes-label are the words of the choice.
 const ENDINGS = {
   bash: "shell", cjs: "javascript", htm: "html", js: "javascript", jsonl: "json", jsx: "javascript", md: "markdown",
   mjs: "javascript", py: "python", pyi: "python", sh: "shell", ts: "typescript", tsx: "typescript", yml: "yaml",
@@ -54,21 +54,21 @@ function makeLook({ EditorView, HighlightStyle, syntaxHighlighting, tags }) {
     ".cm-specialChar": { color: "var(--red)" },
     ".cm-deletedChunk": { backgroundColor: "light-dark(#fde8e8, #3b2226)", paddingLeft: "6px" },
     ".cm-deletedChunk .cm-chunkButtons": { position: "static", display: "flex", flexWrap: "wrap", gap: ".5rem", padding: ".25rem 0" },
-    ".cm-deletedChunk .cm-chunkButtons button": { minHeight: "2.75rem", padding: ".25rem .75rem", margin: "0", color: "var(--ink)", background: "var(--ground)", border: "1px solid var(--edge)" },
+    ".cm-deletedChunk .cm-chunkButtons button": { minHeight: "2.75rem", padding: ".25rem .75rem", margin: "0", whiteSpace: "normal", overflowWrap: "anywhere", color: "var(--ink)", background: "var(--ground)", border: "1px solid var(--edge)" },
     ".cm-changedLine, &.cm-merge-b .cm-changedLine": { backgroundColor: "light-dark(#e4f5e8, #1f3326)" },
   });
   return [theme, syntaxHighlighting(style)];
 }
 
 // Says both sides in words: in a conflict neither the old nor the new text is the right one by its colour.
-function makeMerge({ unifiedMergeView }, other) {
+function makeMerge({ unifiedMergeView }, other, { keepsLabel = "Keep what is here", takesLabel = "Take the other text" }) {
   return unifiedMergeView({
     original: other,
     highlightChanges: true,
     mergeControls(type, take) {
       const button = document.createElement("button");
       button.type = "button";
-      button.textContent = type === "accept" ? "Keep what is here" : "Take the other text";
+      button.textContent = type === "accept" ? keepsLabel : takesLabel;
       button.addEventListener("click", take);
       return button;
     },
@@ -103,7 +103,7 @@ function makeExtensions(parts, textarea, lineEnd, other, onChange) {
     EditorView.contentAttributes.of(attributes),
     EditorView.updateListener.of((update) => update.docChanged && onChange(update.state)),
     findLanguage(parts.languages, textarea.dataset.language),
-    other === undefined ? [] : makeMerge(parts, other),
+    other === undefined ? [] : makeMerge(parts, other, textarea.dataset),
   ]; // prettier-ignore
 }
 

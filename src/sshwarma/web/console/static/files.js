@@ -16,13 +16,16 @@ const editor = () => panel.querySelector("form.file-form");
 document.addEventListener("acted", async ({ target }) => {
   if (!panel.contains(target)) return;
   if (target.matches("form.file-form")) return saved(target);
-  if (!target.dataset.leaves) return;
+  if (target.dataset.leaves) await leaveFor(target.dataset.leaves);
+});
+
+async function leaveFor(path) {
   const nodes = [...answerPlace().childNodes];
-  await load(target.dataset.leaves);
+  await load(path);
   // With its last file a folder is gone.
   if (!answerPlace()) await load(`${document.getElementById("log").dataset.path}/files`);
   answerPlace()?.replaceChildren(...nodes);
-});
+}
 
 // The filter: at once for what is in the page; Enter asks the server, which knows all files.
 panel.addEventListener("input", ({ target }) => {
@@ -43,18 +46,31 @@ function filter(typed) {
 }
 
 // The editor. What others do meanwhile is said, and is loaded only into an editor without changes.
-function saved(form) {
+async function saved(form) {
   const answer = answerPlace().querySelector("[data-version]");
   if (form.elements.content.value === form.dataset.sent) delete form.dataset.unsaved;
+  const isUnsaved = "unsaved" in form.dataset;
+  if (answer?.dataset.kept) return isUnsaved ? tellOfChange() : compareWith(answer);
+  const joined = document.getElementById("file-joined");
+  if (joined) joined.hidden = false;
   // With the text of others the base comes along. Before that, one's own must not count as made from it.
-  if (answer?.dataset.now === "other") return "unsaved" in form.dataset ? tellOfChange() : loadAgain();
+  if (answer?.dataset.now === "other") return isUnsaved ? tellOfChange() : loadAgain();
   if (answer) form.elements.base.value = answer.dataset.version;
   tellOfChange();
 }
 
-function loadAgain() {
+// The text was stored beside the file: its page shows both, so that it does not seem to be lost.
+async function compareWith(answer) {
+  await leaveFor(answer.dataset.kept);
+  answer.querySelector("[data-once]")?.remove(); // it leads here
+  answer.focus();
+}
+
+async function loadAgain() {
   document.getElementById("file-changed").replaceChildren();
-  load(location.pathname + location.search, { push: false, isAgain: true });
+  const isJoined = document.getElementById("file-joined")?.hidden === false;
+  await load(location.pathname + location.search, { push: false, isAgain: true });
+  document.getElementById("file-joined")?.toggleAttribute("hidden", !isJoined);
 }
 
 async function tellOfChange() {
