@@ -195,6 +195,32 @@ def test_calls_of_a_removed_toolset_still_show(
 
 
 @needs_bubblewrap
+def test_call_is_allowed_once_its_arguments_were_seen(
+    house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
+) -> None:
+    bob = house.person(name("bob"))
+    bob.does(f"join {bench}")
+    page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
+    page.locator("#here", has_text=bob.name).wait_for()
+    command = "echo hello" + "\n" * 60 + "echo worse"
+    other.fill("#text", f"/run app-builder:run_command {json.dumps({'command': command})}")
+    other.press("#text", "Enter")
+    card = page.locator("#questions .question")
+    card.get_by_text("Scroll the arguments to their end").wait_for()
+    allow = card.get_by_role("button", name="Allow once")
+    assert allow.is_disabled()
+    assert card.get_by_role("button", name="Deny").is_enabled()
+    card.locator("pre").focus()
+    page.keyboard.press("End")
+    expect(allow).to_be_enabled()
+    assert card.get_by_text("Scroll the arguments").is_hidden()
+    allow.click()
+    card.wait_for(state="detached")
+    other.locator("#answer", has_text="worse").wait_for()
+    bob.hang_up()
+
+
+@needs_bubblewrap
 def test_approval_is_answered_in_either_place(
     house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
 ) -> None:

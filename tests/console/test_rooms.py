@@ -94,6 +94,25 @@ def test_private_messages_are_shown_until_they_were_read(
     assert "got it" in bob.run(f"history @{alice.name}").out
 
 
+def test_addresses_of_nothing_are_pages_that_lead_on(alice: Person, room: str, tabs: Tabs) -> None:
+    page = tabs(alice)
+    origin = page.url.rstrip("/")
+    for path, words in (
+        ("/nope", "no page at this address"), ("/call/1", "no page at this address"),
+        ("/room/nowhere-at-all", "nowhere-at-all"),
+        (f"/room/{room}/row/99999", "Unknown row 99999"),
+    ):  # fmt: skip
+        answer = page.goto(f"{origin}{path}")
+        assert answer is not None and answer.status == 404, path
+        assert words in page.locator("main").inner_text()
+        page.get_by_role("link", name="Rooms").click()
+        page.wait_for_url(f"{origin}/")
+    assert page.request.get(f"{origin}/api/nope", headers={"Accept": "text/html"}).status == 404
+    page.context.clear_cookies()
+    page.goto(f"{origin}/nope")
+    assert page.locator("header").inner_text().strip() == "sshwarma"
+
+
 def test_row_has_an_address(alice: Person, bob: Person, room: str, tabs: Tabs) -> None:
     bob.does(*(f"say --room {room} line {number}" for number in range(5)))
     page = tabs(alice, f"/room/{room}", viewport=DESK)

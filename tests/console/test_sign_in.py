@@ -87,6 +87,48 @@ def test_link_on_another_page_asks_first(world: Server, bob: Person, browser: Br
     page.close()
 
 
+def test_links_on_other_pages_open_for_who_is_signed_in(
+    world: Server, alice: Person, room: str, browser: Browser
+) -> None:
+    """Also with a fragment, and the second one in a tab."""
+    page = browser.new_page()
+    page.goto(find_link(alice))
+    page.wait_for_url(f"http://{world.http}/")
+    body = "".join(
+        f'<a rel="noreferrer" href="http://{world.http}/room/{room}{end}">to{number}</a>'
+        for number, end in enumerate(("", "#row-1", "?before=9#row-1"))
+    )
+    page.route("http://evil.example/", lambda one: one.fulfill(body=body, content_type="text/html"))
+    for number in (1, 0, 2, 1):
+        page.goto("http://evil.example/")
+        page.get_by_text(f"to{number}").click()
+        page.get_by_role("heading", name=room).wait_for()
+        page.wait_for_url(lambda url: "again" not in url)
+        assert page.url.endswith("#row-1") == (number != 0)
+    page.context.clear_cookies()
+    page.goto("http://evil.example/")
+    page.get_by_text("to1").click()
+    page.wait_for_url("**again**")
+    assert page.get_by_role("heading", name="Sign in").is_visible()
+    page.close()
+
+
+def test_page_of_somebody_who_is_not_signed_in_any_more_does_nothing(
+    alice: Person, bob: Person, room: str, tabs: Tabs
+) -> None:
+    page = tabs(alice, f"/room/{room}")
+    other = page.context.new_page()
+    other.goto(find_link(bob))
+    other.get_by_role("button", name=f"Sign in as {bob.name}").click()
+    other.locator("header", has_text=bob.name).wait_for()
+    page.locator("#text").fill("said by whom?")
+    page.locator("#text").press("Enter")
+    page.get_by_text(f"This page is of {alice.name}").wait_for()
+    assert page.locator("#text").input_value() == "said by whom?"
+    assert "said by whom?" not in alice.does(f"history --room {room}")
+    other.close()
+
+
 def test_malformed_requests_are_refused_in_words(world: Server, alice: Person) -> None:
     origin = f"http://{world.http}"
     assert ask(world, "POST", "/in", "[" * 999, Origin=origin)[0] == 422

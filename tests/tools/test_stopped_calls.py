@@ -54,9 +54,7 @@ async def test_early_result_has_its_own_time(house: House, kit: None) -> None:
     first.mark_begun()
     ended = asyncio.Event()
     second.on_result = ended.set
-    call = asyncio.create_task(
-        house.tools.call(house.caller("alice"), "kit:ask", {}, place=second)
-    )
+    call = asyncio.create_task(house.tools.call(house.caller("alice"), "kit:ask", {}, place=second))
     await ended.wait()
     until_ms = now_ms()
     await until(lambda: now_ms() > until_ms)

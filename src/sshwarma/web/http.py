@@ -138,7 +138,7 @@ class HttpServer:
                 *(Route(path, _AsgiEndpoint(asgi_app)) for path, asgi_app in self._others.items()),
             ],
             exception_handlers={
-                HTTPException: handle_http_exception,
+                HTTPException: self._handle_http_exception,
                 Exception: handle_internal_error,
             },
         )
@@ -179,6 +179,14 @@ class HttpServer:
             await self._task
             if self._console is not None:
                 await self._console.close()
+
+    async def _handle_http_exception(self, request: Request, error: Exception) -> Response:
+        """Return the response of an error: for a browser that looks for a page, a page."""
+        is_missing = isinstance(error, HTTPException) and error.status_code == 404
+        wants_page = "text/html" in request.headers.get("accept", "")
+        if is_missing and wants_page and self._console is not None and request.method == "GET":
+            return await self._console.show_missing(request)
+        return await handle_http_exception(request, error)
 
     async def _health(self, request: Request) -> Response:
         """Return 200 if the world can be written to, else 503 with the reason."""

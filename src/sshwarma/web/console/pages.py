@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -75,6 +77,10 @@ class Console:
         """The routes of the pages, for Starlette."""
         pages = [route for group in self._pages for route in group.routes]
         return [*pages, WebSocketRoute("/live", self._hear)]
+
+    async def show_missing(self, request: Request) -> Response:
+        """Return the page of a path that there is not."""
+        return await self._requests.show_missing(request)
 
     def begin_stop(self) -> None:
         """End what forms have begun, because the server stops."""

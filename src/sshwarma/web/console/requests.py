@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
+from urllib.parse import unquote
 from weakref import WeakSet
 
 from markupsafe import Markup
@@ -38,6 +39,9 @@ from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Forbidden, NotFound, RateLimited, WorldError
 from sshwarma.world.open_requests import OpenRequest
 from sshwarma.world.world import World
+
+OWNER_HEADER: Final = "Sshwarma-Owner"
+"""The header with the name of the person for whom a page was made, percent-encoded."""
 
 MAX_DIGITS: Final = 16
 """Digits of the numbers that scripts and paths have: Python refuses to read very long ones."""
@@ -74,7 +78,7 @@ class ConsoleRequests:
                     check_origin(request.scope)
                 response = await answer(request)
             except WorldError as error:
-                response = self.show_refusal(request, error)
+                response = self.show_refusal(request, error, who=await self._find_name(request))
             except ClientDisconnect:
                 response = Response(status_code=499)
             for name, value in HEADERS.items():
@@ -83,17 +87,33 @@ class ConsoleRequests:
 
         return endpoint
 
-    def show_refusal(self, request: Request, error: WorldError, typed: str = "") -> Response:
-        """Return a refusal: as a part of a page, or as a page."""
+    async def _find_name(self, request: Request) -> str:
+        """Return the name of who is signed in, or ""."""
+        with contextlib.suppress(Unauthorized):
+            return (await self.sign_in.find(request))[0].name
+        return ""
+
+    async def show_missing(self, request: Request) -> Response:
+        """Return the page of a path that there is not."""
+        error = NotFound("There is no page at this address.")
+        return await self.page(_refuse(error))(request)
+
+    def show_refusal(
+        self, request: Request, error: WorldError, typed: str = "", who: str = ""
+    ) -> Response:
+        """Return a refusal: as a part of a page, or as a page, of who is signed in."""
         status = HTTP_STATUSES.get(error.code, 422)
         drawn = render_block(draw_refusal(error, typed))
         if wants_part(request):
             return HTMLResponse(drawn, status_code=status)
         if isinstance(error, Unauthorized):
+            # From a page of another site, a browser does not send the cookie.
+            is_led = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
             return self.frames.show(
-                "signed_out.html", status, title="Sign in", reason=error.message
-            )
-        return self.frames.show("refusal.html", status, title="Not done", refusal=drawn)
+                "signed_out.html", status, title="Sign in", reason=error.message,
+                asks_again=is_led and "again" not in request.query_params,
+            )  # fmt: skip
+        return self.frames.show("refusal.html", status, title="Not done", refusal=drawn, who=who)
 
     async def find_caller(
         self, request: HTTPConnection, *, is_read: bool = True
@@ -107,6 +127,7 @@ class ConsoleRequests:
             NotFound, Forbidden: if there is no such room, or it may not be entered.
         """
         agent, token = await self.sign_in.find(request)
+        _check_owner(request, agent.name)
         await self.line_rate.admit(agent.id, is_read=is_read)
         caller = Caller(
             world=self.world,
@@ -149,6 +170,26 @@ class ConsoleRequests:
             room = await caller.room()
             return self.frames.render("file_change.html", change=result, drawn=drawn, room=room)
         return drawn
+
+
+def _refuse(error: WorldError) -> Answer:
+    """Return an endpoint that refuses all."""
+
+    async def answer(_request: Request) -> Response:
+        raise error
+
+    return answer
+
+
+def _check_owner(request: HTTPConnection, name: str) -> None:
+    """Refuse what a page of somebody else asks, whom this browser has been signed in as meanwhile.
+
+    Raises:
+        Forbidden: if it is one.
+    """
+    owner = unquote(request.headers.get(OWNER_HEADER, ""))
+    if owner and owner != name:
+        raise Forbidden(f"This page is of {owner}, and this browser is signed in as {name} now.")
 
 
 @contextlib.contextmanager

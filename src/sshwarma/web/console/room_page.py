@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 from sshwarma.common.limits import MAX_CONSOLE_ROWS
 from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.dispatch import run_line
+from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.frames import render_block, room_path, wants_part
@@ -95,6 +96,8 @@ class RoomPages:
             rows = await self._world.store.read(found)
         else:
             rows = await self._world.last_rows(room.id, MAX_CONSOLE_ROWS)
+        if marked and not any(row.seq == marked for row in rows):
+            raise unknown_row_error(marked)
         drawn = await self._drawings.draw(caller.agent, rows, room_path(room.name))
         present = {one.agent_id for one in self._world.presence.in_room(room.id)}
         here = ", ".join(sorted(map(self._world.agents.name_of, present)))

@@ -59,7 +59,7 @@ class BrowserSignIn:
         return agent, token
 
     async def find_replaced(self, request: HTTPConnection, secret: str) -> tuple[str, str] | None:
-        """Return whom a link would sign out, and whom in; None if nobody else is signed in."""
+        """Return whom a link would sign out, and whom in; None if nobody is."""
         link = self._world.sign_in_links.find(secret)
         try:
             agent, _ = await self.find(request)

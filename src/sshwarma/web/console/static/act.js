@@ -5,6 +5,7 @@ dropUnsafeLinks(document);
 
 const SIGNED_OUT = "This browser was signed out. Your text is still on this page: copy it, or sign in in another tab (ssh HOST web), and save again.";
 const TEXTS = "form[method=post] :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio], [type=file]))";
+export const owner = encodeURIComponent(document.documentElement.dataset.owner ?? "");
 const findBar = () => document.getElementById("signed-out");
 
 // A field gives its default without some line ends. One behind an editor is hidden: its form says what is unsaved.
@@ -27,7 +28,7 @@ export function endSession() {
 // Tabs share the cookie: what succeeds again was asked after this browser was signed in again.
 async function ask(address, { isItself = false, ...options } = {}) {
   const bar = findBar();
-  const headers = { Accept: "text/html;part", ...(isItself && { "Sshwarma-Itself": "1" }) };
+  const headers = { Accept: "text/html;part", "Sshwarma-Owner": owner, ...(isItself && { "Sshwarma-Itself": "1" }) };
   const answer = await fetch(address, { ...options, headers });
   if (answer.ok && bar?.isConnected) {
     bar.remove();

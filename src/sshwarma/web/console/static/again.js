@@ -1,9 +1,5 @@
-// A link from another site arrives without the cookie: ask once more from here.
-const key = `asked ${location.pathname}`;
-const came = performance.getEntriesByType("navigation")[0];
-if (!sessionStorage.getItem(key) && document.referrer && new URL(document.referrer).origin !== location.origin && came) {
-  sessionStorage.setItem(key, "1");
-  location.replace(location.href);
-} else {
-  sessionStorage.removeItem(key);
-}
+// A link on a page of another site arrives without the cookie: ask once more from here. A fragment alone would be
+// no other address, and nothing be asked.
+const query = new URLSearchParams(location.search);
+query.set("again", "");
+location.replace(`${location.pathname}?${query}${location.hash}`);

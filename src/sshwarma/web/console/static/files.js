@@ -1,5 +1,5 @@
 // The files of a room: filter, uploads with progress, and an editor that never loses a text.
-import { endSession, fetchPart } from "./act.js";
+import { endSession, fetchPart, owner } from "./act.js";
 import { setHTML } from "./html.js";
 import { load } from "./panel.js";
 
@@ -150,6 +150,7 @@ function send(form, file, item) {
     const request = new XMLHttpRequest();
     request.open("POST", form.action);
     request.setRequestHeader("Accept", "text/html;part");
+    request.setRequestHeader("Sshwarma-Owner", owner);
     request.upload.onprogress = ({ loaded, total }) => {
       if (loaded / total - bar.value > SMALL_UPDATE || loaded === total) {
         bar.value = loaded / total;

@@ -4,6 +4,13 @@ const room = document.getElementById("log")?.dataset.path;
 const OFF_KEY = "single keys are off";
 let isGoing = false;
 
+// What again.js added is no part of the address.
+const query = new URLSearchParams(location.search);
+if (query.has("again")) {
+  query.delete("again");
+  history.replaceState(history.state, "", `${location.pathname}${query.size ? `?${query}` : ""}${location.hash}`);
+}
+
 const isPanelOpen = () => document.getElementById("panel")?.hidden === false;
 const regions = () => [...document.querySelectorAll("header, #log, #prompt textarea, #panel:not([hidden]), #main, #terminal")];
 

@@ -1,5 +1,5 @@
 // Pages of toolsets and servers: fetched again after each change, and while somebody looks at them.
-import { endSession, fetchPart } from "./act.js";
+import { endSession, fetchPart, owner } from "./act.js";
 import { setHTML } from "./html.js";
 
 const place = document.getElementById("managed");
@@ -53,8 +53,10 @@ function upload(form) {
   const state = document.getElementById("import-state");
   const request = new XMLHttpRequest();
   form.setAttribute("aria-busy", "true");
+  answer.replaceChildren();
   progress.hidden = false;
   progress.value = 0;
+  form.scrollIntoView({ block: "end" });
   const end = () => {
     form.removeAttribute("aria-busy");
     progress.hidden = true;
@@ -78,6 +80,7 @@ function upload(form) {
   };
   request.open("POST", form.action);
   request.setRequestHeader("Accept", "text/html;part");
+  request.setRequestHeader("Sshwarma-Owner", owner);
   request.send(new FormData(form));
 }
 

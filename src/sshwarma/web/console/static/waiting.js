@@ -3,7 +3,8 @@ import { fetchPart } from "./act.js";
 import { setHTML } from "./html.js";
 
 const place = document.getElementById("waiting");
-const EVERY_MILLISECONDS = 15_000;
+// A room hears of its own calls at once; other pages ask more often.
+const EVERY_MILLISECONDS = document.getElementById("log") ? 15_000 : 4_000;
 let shown = "";
 
 async function ask() {
