@@ -50,6 +50,27 @@ def test_pages_have_no_fault_that_axe_finds(
         assert not wide, f"{path} scrolls sideways"
 
 
+@pytest.mark.parametrize(
+    "size",
+    [(390, 400), (640, 400), (390, 460), (390, 320)],
+    ids=lambda size: f"{size[0]}x{size[1]}",
+)
+def test_prompt_is_seen_over_a_keyboard_and_at_a_high_zoom(
+    alice: Person, room: str, tabs: Tabs, size: tuple[int, int]
+) -> None:
+    width, height = size
+    alice.does(f"say --room {room} the newest line", f"vibe --room {room} = smells of rain")
+    page = tabs(alice, f"/room/{room}", viewport={"width": width, "height": height})
+    page.locator("#text").fill("\n".join(str(number) for number in range(12)))
+    for place in ("#text", "#prompt button"):
+        box = page.locator(place).bounding_box()
+        assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= height, place
+    row = page.locator("#log .row", has_text="the newest line").bounding_box()
+    log = page.locator("#log").bounding_box()
+    assert row is not None and log is not None and row["height"] <= log["height"]
+    assert find_violations(page) == []
+
+
 def test_everything_is_reached_by_keyboard(alice: Person, room: str, tabs: Tabs) -> None:
     page = tabs(alice, f"/room/{room}")
     assert page.evaluate("() => document.activeElement.id") == "text"

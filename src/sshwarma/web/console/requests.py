@@ -182,10 +182,10 @@ def _refuse(error: WorldError) -> Answer:
 
 
 def _check_owner(request: HTTPConnection, name: str) -> None:
-    """Refuse what a page of somebody else asks, whom this browser has been signed in as meanwhile.
+    """Refuse what a page of somebody else asks: the browser was signed in again meanwhile.
 
     Raises:
-        Forbidden: if it is one.
+        Forbidden: if the page is of another than `name`.
     """
     owner = unquote(request.headers.get(OWNER_HEADER, ""))
     if owner and owner != name:
