@@ -13,7 +13,7 @@ function setReadable(card, isRead) {
   const button = card.querySelector("[data-allow]");
   if (!button) return;
   button.disabled = !isRead;
-  card.querySelector(":scope > .s-warn").hidden = isRead;
+  card.querySelector(".actions > .s-warn").hidden = isRead;
 }
 
 function watch(card) {
