@@ -56,6 +56,11 @@ def open_debug(tabs: Tabs, who: Person, room: str, view: str, **options: object)
     return tabs(who, f"/room/{room}/debug?view={view}", viewport=DESK, **options)
 
 
+def read_count(shown: str) -> int:
+    """A number with commas."""
+    return int(shown.replace(",", ""))
+
+
 def count_tokens(asked: Asked) -> int:
     """Tokens of all texts of a request, by our estimate."""
     tools = asked.get("tools", [])
@@ -74,9 +79,9 @@ def test_layers_add_up_to_the_tokens_that_the_provider_gets(
     alice.does("@qwen one", "say in between")
     page = open_debug(tabs, alice, room, "context")
     context = alice.json("wrap @qwen")
-    shown = int(page.locator("#context-total").inner_text())
+    shown = read_count(page.locator("#context-total").inner_text())
     rows = page.locator("#panel tbody tr").filter(has=page.locator("td:nth-child(8)"))
-    tokens = [int(row.locator("td").nth(4).inner_text()) for row in rows.all()]
+    tokens = [read_count(row.locator("td").nth(4).inner_text()) for row in rows.all()]
     assert shown == context["total_tokens"] == sum(tokens)
     titles = page.locator("#panel svg rect title").all_text_contents()
     words = [int(re.findall(r"([\d,]+) tokens?$", one)[0].replace(",", "")) for one in titles]

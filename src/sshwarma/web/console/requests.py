@@ -182,7 +182,7 @@ def _refuse(error: WorldError) -> Answer:
 
 
 def _check_owner(request: HTTPConnection, name: str) -> None:
-    """Refuse what a page of somebody else asks: the browser was signed in again meanwhile.
+    """Refuse what a page of another person asks, after a new sign-in.
 
     Raises:
         Forbidden: if the page is of another than `name`.
