@@ -102,7 +102,7 @@ def test_filter_finds_tools_and_stays_when_others_change_something(
     page = tabs(alice, f"/room/{room}/tools")
     before = page.locator("#panel .tools > li:visible").count()
     page.locator("#tools-filter").press_sequentially("sshwarma:lo")
-    page.locator("#tools-count", has_text="have “sshwarma:lo”").wait_for()
+    page.locator("#tools-count", has_text="1 tool has “sshwarma:lo”").wait_for()
     assert 0 < page.locator("#panel .tools > li:visible").count() < before
     alice.does("tool new coin = return 'heads'")
     page.locator("#panel h2", has_text="This room").wait_for(state="attached")
@@ -231,3 +231,18 @@ def test_panel_has_no_fault_that_axe_finds(
         high = page.evaluate("() => document.documentElement.scrollHeight > innerHeight")
         assert not wide and not high, page.url
         page.goto(f"{page.url}/sshwarma:say")
+
+
+def test_form_of_a_tool_decides_whether_it_asks(
+    alice: Person, bob: Person, room: str, tabs: Tabs
+) -> None:
+    alice.does(f"tool new coin --room {room} = return 'heads'")
+    page = tabs(alice, f"/room/{room}/tools/coin")
+    page.get_by_role("button", name="Ask first").click()
+    page.get_by_role("button", name="Call without asking").wait_for()
+    page.get_by_text("It asks first").wait_for()
+    page.get_by_role("button", name="Call without asking").click()
+    page.get_by_role("button", name="Ask first").wait_for()
+    other = tabs(bob, f"/room/{room}/tools/coin")
+    other.get_by_role("heading", name="coin").wait_for()
+    assert other.get_by_role("button", name="Ask first").count() == 0

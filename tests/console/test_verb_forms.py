@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from playwright.sync_api import Page
 
 from sshwarma.verbs.registry import every_verb
-from support.console_tabs import Tabs
+from support.console_tabs import Tabs, write_text
 from support.driver import Person
 
 
@@ -82,3 +83,55 @@ def test_form_works_without_scripts(alice: Person, room: str, tabs: Tabs) -> Non
     assert "[note]" in plain.locator("#result").inner_text()
     plain.goto(page.url.replace("/verbs", "/verb/nosuch"))
     assert "There is no verb nosuch" in plain.locator("main").inner_text()
+
+
+def test_listed_values_are_a_select_and_lua_has_an_editor(
+    alice: Person, owner: Person, room: str, tabs: Tabs
+) -> None:
+    page = tabs(owner, "/verb/model_add")
+    kind = page.locator("select[name=kind]")
+    assert "ollama" in kind.locator("option").all_inner_texts()
+    page.goto(page.url.replace("model_add", "tool_set"))
+    assert page.locator("select[name=field] option").all_inner_texts()[1:] == [
+        "approval", "name", "renderer",
+    ]  # fmt: skip
+    assert "allows them" in page.locator("#about-value").inner_text()
+    page = tabs(alice, f"/verb/tool_new?in={room}")
+    page.locator("[name=name]").fill("dice")
+    write_text(page, "#field-text", "-- rolls\nreturn 'rolled'")
+    page.locator("#field-text + .editor .s-code-keyword", has_text="return").wait_for()
+    assert "in Lua" in page.locator("#about-text").inner_text()
+    assert "dice" in run(page)
+    assert "rolled" in alice.run(f"run dice --room {room}").out
+    page.goto(page.url.replace("tool_new", "lua"))
+    write_text(page, "#field-text", "6 * 7")
+    assert "42" in run(page)
+    page.goto(page.url.replace("/lua", "/trigger_new"))
+    page.locator("#field-text + .editor").wait_for()
+
+
+def test_lists_say_how_they_are_typed(alice: Person, room: str, tabs: Tabs) -> None:
+    page = tabs(alice, f"/verb/equip?in={room}")
+    assert "One value per line." in page.locator("main").inner_text()
+
+
+def test_refusal_of_two_texts_speaks_of_no_signs(alice: Person, room: str, tabs: Tabs) -> None:
+    page = tabs(alice, f"/verb/mem_project_set?in={room}")
+    page.locator("[name=key]").fill("k")
+    page.locator("[name=value]").fill("v")
+    page.locator("[name=from_session_key]").fill("other")
+    assert "Give either a text or the key to copy from, not both." in run(page)
+
+
+def test_model_is_set_by_the_names_of_the_form_that_adds_it(
+    owner: Person, name: Callable[[str], str], tabs: Tabs
+) -> None:
+    model = name("luna")
+    owner.does(f"model add {model} ollama qwen3:8b --url http://127.0.0.1:9/")
+    page = tabs(owner, "/verb/model_set")
+    page.locator("[name=name]").fill(model)
+    page.get_by_text("As JSON").click()
+    given = {"name": model, "field": "url", "value": "http://127.0.0.1:10/"}
+    page.locator("#as-json").fill(json.dumps(given))
+    assert f"base_url of {model} is now: http://127.0.0.1:10/" in run(page, "Run with this JSON")
+    owner.does(f"model remove {model}")

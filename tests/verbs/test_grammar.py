@@ -117,7 +117,7 @@ def test_flags_may_stand_anywhere_before_free_text() -> None:
         "name": "terse", "description": "short", "text": "Be --description brief",
     }  # fmt: skip
     for line in ('/search --n 5 relay "a box" --dropped', '/search relay --dropped "a box" --n=5'):
-        assert parsed(line) == {"text": 'relay "a box"', "n": 5, "dropped": True}
+        assert parsed(line) == {"text": 'relay "a box"', "n": 5, "dropped": True, "only": None}
     assert parsed("/say --not a flag") == {"text": "--not a flag"}
     assert parsed("/say -- x") == {"text": "-- x"}
 
@@ -254,7 +254,8 @@ def test_default_action_of_a_group_takes_flags_and_words() -> None:
     assert parsed("/history @bob --before 3") == {**bobs, "n": 20, "before": 3}
     assert parsed("/history @bob 5") == parsed("/history --tools=no @bob 5") == {**bobs, "n": 5}
     assert parsed("/history --tools") == {**taken, "agent": None, "n": 20, "tools": True}
-    assert parsed("/history search 50 times") == {"text": "50 times", "n": 20, "dropped": False}
+    found = {"text": "50 times", "n": 20, "dropped": False, "only": None}
+    assert parsed("/history search 50 times") == found
     assert parsed("/notes @qwen") == parsed("/notes show @qwen") == {"model": "@qwen"}
     assert parsed("/message") == {"n": 10}
     assert at_fault("/message @bob") == "@bob", "a default takes no words unless its group says so"

@@ -98,6 +98,20 @@ def test_help_flag_shows_the_help_and_reads_no_input(alice: Person, verb: str) -
     asking.communicate()
 
 
+@pytest.mark.parametrize(
+    ("asked", "topic"),
+    [
+        ("file edit --help", "file edit"),
+        ("file edit notes.md --help", "file edit"),
+        ("tool edit dice --help", "tool edit"),
+        ("look north --help", "look"),
+        ("file edit -h", "file edit"),
+    ],
+)
+def test_help_flag_stands_behind_arguments_too(alice: Person, asked: str, topic: str) -> None:
+    assert alice.does(asked) == alice.does(f"help {topic}")
+
+
 def test_input_that_is_not_text_is_refused(alice: Person, room: str) -> None:
     for raw, problem in (
         (b"\x89PNG\r\n", "is not UTF-8 text: byte 0 is 0x89"),

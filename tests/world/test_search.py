@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sshwarma.common.limits import MAX_SEARCH_WORDS
+from sshwarma.terminal.render import render_plain
+from sshwarma.verbs.views import draw_result
 from sshwarma.world import search
 from support.people import Someone, do, refused
 
@@ -94,3 +96,26 @@ async def test_new_rows_are_found_at_once(alice: Someone, monkeypatch: pytest.Mo
         await do(alice, f"needle {n}")
         assert len(await found(alice, "needle")) == n + 1
     assert await alice.world.store.read(search.count_unindexed_rows) == 0
+
+
+async def test_search_of_one_room_finds_nothing_of_others(alice: Someone, bob: Someone) -> None:
+    await do(alice, "a lantern in the lobby")
+    await do(bob, "/tell alice a lantern for you")
+    await do(alice, "/create attic")
+    await do(alice, "a lantern in the attic")
+    assert await found(alice, "lantern --only attic") == ["a lantern in the attic"]
+    assert await found(alice, "lantern --only lobby") == ["a lantern in the lobby"]
+    assert len(await found(alice, "lantern")) == 3
+    await do(alice, "/room private")
+    assert "attic" in (await refused(bob, "/search lantern --only attic")).message
+
+
+async def test_hint_of_a_private_row_leads_to_the_private_messages(
+    alice: Someone, bob: Someone
+) -> None:
+    for who, line in ((bob, "/tell alice a lantern"), (alice, "/tell bob which lantern")):
+        await do(who, line)
+        shown = render_plain(draw_result(await do(alice, "/search lantern")))
+        assert f"/history @{bob.name} --at " in shown
+    await do(alice, "a lantern here")
+    assert "/history --at " in render_plain(draw_result(await do(alice, "/search lantern")))

@@ -68,6 +68,7 @@ class Arg:
         also_flag: whether a positional argument can also be typed as `--NAME VALUE`.
         old_flags: earlier names of its flag, which people may still type.
         is_shell: whether a text is a command of a shell, with its quotes.
+        language: the language of a text that is code, such as `lua`; "" for others.
         may_have_spaces: whether a value often has spaces, and stands in quotes then.
     """
 
@@ -83,6 +84,7 @@ class Arg:
     also_flag: bool = False
     old_flags: tuple[str, ...] = ()
     is_shell: bool = False
+    language: str = ""
     may_have_spaces: bool = False
 
     def __get_pydantic_core_schema__(
@@ -207,6 +209,12 @@ Text: TypeAlias = Annotated[str, Arg("text", rest=True)]
 
 TextAfterEquals: TypeAlias = Annotated[str, Arg("text", rest=True, particle="=")]
 """Free text, with or without `=` before it."""
+
+Lua: TypeAlias = Annotated[str, Arg("text", rest=True, language="lua")]
+"""Lua to the end of the line."""
+
+LuaAfterEquals: TypeAlias = Annotated[str, Arg("text", rest=True, particle="=", language="lua")]
+"""Lua, with or without `=` before it."""
 
 Pattern: TypeAlias = Annotated[str, Arg("text", rest=True, particle="--")]
 """Free text, with or without `--` before it: it may begin with dashes."""

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import Text
+from sshwarma.verbs.arguments import Lua
 from sshwarma.verbs.registry import verb
 from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.world.access import Right, TokenScope
@@ -23,7 +23,7 @@ from sshwarma.world.things import Thing
     tool=False,
     examples=("/lua 6 * 7", "/lua host.call('sshwarma:look').name"),
 )
-async def lua(caller: Caller, text: Text) -> ToolTestResult:
+async def lua(caller: Caller, text: Lua) -> ToolTestResult:
     """Run a line of Lua, and show its result only to you.
 
     It has what the script of a tool has: host.call, host.state, room, here, now. What it keeps in
@@ -34,7 +34,7 @@ async def lua(caller: Caller, text: Text) -> ToolTestResult:
         /help scripts says what scripts have.
 
     Args:
-        text: an expression, or a script of several lines.
+        text: an expression, or a script of several lines, in Lua.
     """
     scripts = services_of(caller).lua_tools
     source = f"return {text}"

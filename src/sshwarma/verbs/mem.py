@@ -379,9 +379,9 @@ def require_one(caller: Caller, key: str, value: str | None, other: str | None) 
     """Raise Invalid unless a call gives a value or a key, and not both."""
     if (value is None) != (other is None):
         return
-    problem = "not both" if value is not None else "and neither is given"
+    problem = ", not both" if value is not None else ": neither is given"
     if not caller.reader.is_person:
-        raise Invalid(f"Give either value or from_session_key, {problem}.")
+        raise Invalid(f"Give either value or from_session_key{problem}.")
     typed = key.partition("=")
     hint = f"Put spaces around =: {typed[0]} = {typed[2]}" if typed[1] and value is None else ""
-    raise Invalid(f"Give either a text after =, or a key with --from, {problem}.", hint=hint)
+    raise Invalid(f"Give either a text or the key to copy from{problem}.", hint=hint)

@@ -218,13 +218,14 @@ async def set_model(
 
     Args:
         name: the model, as in @NAME.
-        field: name of the setting, such as prompt or turn_tokens.
+        field: name of the setting, such as prompt or turn_tokens; url is base_url.
         value: rest of the line; `-` restores the default, `none` removes a limit.
     """
     keep_keys_out({"field": field})  # before any words about it
     entry, agent = _find_roster_entry(caller, name)
     old_settings = settings_by_verb(entry, agent)
     options = {option.replace("_", "-"): option for option in MODEL_FIELDS}
+    options["url"] = "base_url"  # as /model add calls it
     setting = options.get(field.replace("_", "-"))
     if setting is None:
         message = f"Unknown setting {shorten_name(field)} of a model."

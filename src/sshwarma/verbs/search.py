@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from sqlalchemy import Connection
 
 from sshwarma.common.limits import DEFAULT_HISTORY_ROWS, MAX_PAGE_CHARACTERS
 from sshwarma.terminal.text import Block, Line, block, line
-from sshwarma.verbs.arguments import Count, Flag, Words
+from sshwarma.verbs.arguments import Count, Flag, RoomName, Words
 from sshwarma.verbs.history import HistoryEntry, make_history_entry
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.registry import verb
@@ -17,15 +20,20 @@ from sshwarma.world import search
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import Reader
+from sshwarma.world.row import Row
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """Rows that match a search, newest first. `more`: whether older rows match too."""
+    """Rows that match a search, newest first. `more`: whether older rows match too.
+
+    `peer`: with whom the caller has shared the newest row in private; "" if it is of a room.
+    """
 
     words: str
     entries: tuple[HistoryEntry, ...]
     more: bool = False
+    peer: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
 
 
 @view_for_reader(SearchResults)
@@ -48,7 +56,7 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
             for entry in results.entries
         ),
         *([line(("dim", "More rows match; a larger n shows them."))] if results.more else ()),
-        *_draw_way_to_context(reader, results.entries[0].seq),
+        *_draw_way_to_context(reader, results.entries[0].seq, results.peer),
     )
 
 
@@ -60,11 +68,14 @@ def _name_author(entry: HistoryEntry, reader: Reader) -> str:
     return f"{reader.name_tool(tool) if tool else 'a tool'} for {entry.who}"
 
 
-def _draw_way_to_context(reader: Reader, seq: int) -> list[Line]:
-    """Draw the call that shows the rows around a row.
+def _draw_way_to_context(reader: Reader, seq: int, peer: str) -> list[Line]:
+    """Draw the call that shows the rows around a row; `peer` has shared it.
 
     It shows rows up to it for those who are offered only that.
     """
+    if peer:
+        private = "{} shows your private messages around the newest."
+        return draw_hint(reader, private, "history show", agent=f"@{peer}", at=seq)
     around = "In its room, {} shows the rows around the newest."
     up_to = "In its room, {} shows the rows up to the newest."
     return draw_hint(reader, around, "history show", at=seq) or draw_hint(
@@ -75,12 +86,22 @@ def _draw_way_to_context(reader: Reader, seq: int) -> list[Line]:
 @verb(
     "search",
     section="Remembering",
-    examples=("/search relay box", '/search "exact words"', "/search relay --n 50"),
+    examples=(
+        "/search relay box",
+        '/search "exact words"',
+        "/search relay --n 50",
+        "/search relay --only workshop",
+    ),
     namespace="global",
-    rarely_used=("n", "dropped"),
+    rarely_used=("n", "only", "dropped"),
 )
 async def search_logs(
-    caller: Caller, text: Words, *, n: Count = DEFAULT_HISTORY_ROWS, dropped: Flag = False
+    caller: Caller,
+    text: Words,
+    *,
+    n: Count = DEFAULT_HISTORY_ROWS,
+    only: RoomName | None = None,
+    dropped: Flag = False,
 ) -> SearchResults:
     """Find rows by their words.
 
@@ -94,6 +115,7 @@ async def search_logs(
     Args:
         text: the words.
         n: number of rows (default {DEFAULT_HISTORY_ROWS}, at most {MAX_HISTORY_ROWS}).
+        only: the room whose rows are searched (default: every room, and private messages).
         dropped: also rows that were dropped.
     """
     if not search.build_fts_query(text):
@@ -103,7 +125,11 @@ async def search_logs(
         )
     world = caller.world
     names = {room.id: room.name for room in await caller.readable_rooms()}
-    logs = [*names, *await caller.readable_private_logs()]
+    if only is not None:
+        wanted = (await caller.in_room(only)).room_id
+        logs = [room_id for room_id in names if room_id == wanted]
+    else:
+        logs = [*names, *await caller.readable_private_logs()]
     await world.index_rows()
 
     def look(conn: Connection) -> list[search.SearchHit]:
@@ -120,5 +146,14 @@ async def search_logs(
             )
             for hit in hits[:n]
         ),
+        peer=_find_peer(caller, hits[0].row) if hits else "",
         more=len(hits) > n or sum(len(hit.row.content) for hit in hits) > MAX_PAGE_CHARACTERS,
     )
+
+
+def _find_peer(caller: Caller, row: Row) -> str:
+    """Return with whom the caller has shared a row; "" if it is of a room."""
+    if row.kind != "tell":
+        return ""
+    other = row.author_id if row.author_id != caller.agent.id else (row.meta or {}).get("to")
+    return caller.world.agents.name_of(other) if other else ""

@@ -12,7 +12,14 @@ from sshwarma.lua_tools import creation
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.services import services_of
 from sshwarma.tools.names import check_tool_name
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, TextAfterEquals, ToolName
+from sshwarma.verbs.arguments import (
+    Arg,
+    CompletionRequest,
+    LuaAfterEquals,
+    Option,
+    TextAfterEquals,
+    ToolName,
+)
 from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.examine import ThingDetails, read_thing_details
 from sshwarma.verbs.inventory import find_origin, find_places, list_equippable_tools
@@ -147,7 +154,7 @@ async def show_tool(caller: Caller, name: ToolName) -> ThingDetails:
     tool=False,
     examples=("/tool new dice = return math.random(6)", "/tool new me:coin = return 'heads'"),
 )
-async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -> NewTool:
+async def write_tool(caller: Caller, name: LuaToolName, text: LuaAfterEquals) -> NewTool:
     """Make a tool, or replace the script of one.
 
     For people:
@@ -155,7 +162,7 @@ async def write_tool(caller: Caller, name: LuaToolName, text: TextAfterEquals) -
 
     Args:
         name: the tool.
-        text: the script.
+        text: the script, in Lua.
     """
     place, plain = await resolve_new_tool(caller, name)
     if not text.strip():

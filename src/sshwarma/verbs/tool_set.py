@@ -67,14 +67,15 @@ async def set_tool(
 ) -> Confirmation:
     """Set how a tool is shown, and whether its calls wait for an approval.
 
-    approval is on or off. name is what lists show; calls use the tool's own name. renderer, for
+    name is what lists show; calls use the tool's own name. renderer, for
     tools of toolsets and MCP servers, is an object as in a manifest. An import keeps these
     decisions.
 
     Args:
         name: the tool.
         field: approval, name or renderer.
-        value: its new value; - takes what the tool itself says.
+        value: its new value; - takes what the tool itself says. Of approval: on, for calls that
+            wait until a person allows them, or off.
     """
     thing = await find_tool(caller, name)
     await check_may_decide(caller, thing)

@@ -15,7 +15,7 @@ from sshwarma.common.validation_text import describe_json_error
 from sshwarma.lua_tools.trigger_declaration import TriggerDeclaration, parse_trigger
 from sshwarma.lua_tools.turn_on import turn_on_now
 from sshwarma.services import services_of
-from sshwarma.verbs.arguments import Arg, CompletionRequest, Option, Text, TextAfterEquals
+from sshwarma.verbs.arguments import Arg, CompletionRequest, LuaAfterEquals, Option, Text
 from sshwarma.verbs.edit_draft import EditDraft, make_edit_draft
 from sshwarma.verbs.registry import group
 from sshwarma.verbs.rights import TRIGGER_RIGHT
@@ -98,7 +98,7 @@ def _make_item(caller: Caller, room: Room, one: Trigger, conn: Connection) -> Tr
         "/trigger new morning = -- @at 0 9 * * mon-fri Europe/Berlin",
     ),
 )
-async def write_trigger(caller: Caller, name: TriggerName, text: TextAfterEquals) -> TriggerOn:
+async def write_trigger(caller: Caller, name: TriggerName, text: LuaAfterEquals) -> TriggerOn:
     """Make a trigger, or replace the script of one, and turn it on.
 
     For people:
@@ -106,7 +106,7 @@ async def write_trigger(caller: Caller, name: TriggerName, text: TextAfterEquals
 
     Args:
         name: the trigger.
-        text: the script. Comments at its head say what starts it: @on EVENTS, @at TIME.
+        text: the script, in Lua. Comments at its head say what starts it: @on EVENTS, @at TIME.
     """
     plain = check_name(name.removeprefix(TRIGGER_PREFIX), "trigger")
     if not text.strip():

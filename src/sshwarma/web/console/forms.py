@@ -38,6 +38,7 @@ class FormField:
         completes: whether the server lists values for what is typed.
         low, high: the bounds of a number; "" for none.
         rows: of a text.
+        language: of a text that is code; "" for others.
     """
 
     name: str
@@ -51,6 +52,7 @@ class FormField:
     low: str = ""
     high: str = ""
     rows: int = 6
+    language: str = ""
 
 
 def make_fields(verb: Verb, given: Mapping[str, str]) -> list[FormField]:
@@ -65,17 +67,22 @@ def make_fields(verb: Verb, given: Mapping[str, str]) -> list[FormField]:
 def _make_field(parameter: Parameter, schema: Mapping[str, Any], value: str) -> FormField:
     numbers = [one for one in _options(schema) if one.get("type") in ("integer", "number")]
     bounds = numbers[0] if numbers else {}
+    values = tuple(value for one in _options(schema) for value in one.get("enum", ()))
+    choices = parameter.choices or values
     return FormField(
         name=parameter.name,
         label=parameter.name.strip("_").replace("_", " "),
         help=parameter.help,
-        widget=_choose_widget(parameter, is_number=bool(numbers)),
+        widget="select"
+        if values and not parameter.choices
+        else _choose_widget(parameter, is_number=bool(numbers)),
         required=parameter.required,
-        choices=parameter.choices,
+        choices=choices,
         value=value,
         completes=parameter.arg.complete is not None,
         low=str(bounds.get("minimum", "")),
         high=str(bounds.get("maximum", "")),
+        language=parameter.arg.language,
     )
 
 

@@ -30,7 +30,8 @@ from sshwarma.web.console.forms import JSON_FIELD
 from sshwarma.web.console.frames import render_block, room_path, wants_part
 from sshwarma.web.console.requests import ConsoleRequests, read_number, working
 from sshwarma.web.console.room_page import RoomPages
-from sshwarma.web.console.verb_pages import typed_values
+from sshwarma.web.console.verb_pages import find_obstacle, typed_values
+from sshwarma.web.endpoints import get_verb
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.access import Right
 from sshwarma.world.builtin_containers import GLOBAL_ID
@@ -100,7 +101,8 @@ class ToolsPanel:
             listed=next((one for one in listed.tools if one.name == details.name), None),
             fields=[one.field for one in fields], written=written, json_field=JSON_FIELD,
             obstacle=await find_room_obstacle(caller), always=GLOBAL_ID,
-            undecided=await _find_decision_obstacle(caller, details.name),
+            undecided=(undecided := await _find_decision_obstacle(caller, details.name)),
+            unset=undecided or await find_obstacle(caller, get_verb("tool set")),
         )  # fmt: skip
 
     async def _run(self, request: Request) -> Response:

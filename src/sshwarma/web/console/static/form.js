@@ -10,7 +10,7 @@ async function fill(input, list) {
   asked?.abort();
   const mine = (asked = new AbortController());
   const query = new URLSearchParams();
-  for (const one of form.querySelectorAll("input[name]:not([type=file])")) {
+  for (const one of form.querySelectorAll("input[name]:not([type=file]), select[name]")) {
     if (["checkbox", "radio"].includes(one.type) && !one.checked) continue;
     query.set(one.name, one.value); // texts of many lines are no part of an address
     if (one === input) break;

@@ -18,7 +18,8 @@ function filter() {
     group.hidden = !shown;
     count += shown;
   }
-  find("tools-count").textContent = `${count} tools${wanted.length ? ` have “${words}”` : ""}`;
+  const found = count === 1 ? ["1 tool", "has"] : [`${count} tools`, "have"];
+  find("tools-count").textContent = wanted.length ? `${found.join(" ")} “${words}”` : found[0];
 }
 
 panel.addEventListener("input", ({ target }) => {
