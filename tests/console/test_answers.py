@@ -15,8 +15,15 @@ from support.driver.fixtures import answering_with
 begin, more, finish = Event(), Event(), Event()
 """What the model waits for, in this order."""
 
+goes_on = Event()
+"""What an answer that somebody stops waits for."""
+
 
 def _answers(asked: dict[str, Any]) -> Iterator[str]:
+    if "for ever" in str(asked["messages"][-1]):
+        yield "It goes on"
+        goes_on.wait(60)
+        return
     yield "First **part**"
     begin.wait(60)
     yield " and second part"
@@ -50,3 +57,18 @@ def test_answer_grows_and_is_drawn_when_it_is_whole(house: Server, tabs: Tabs) -
     assert row.locator(".s-strong").inner_text() == "part"
     assert row.locator(".s-code-string").inner_text() == "'<b>'"
     assert page.locator("#state").inner_text() == ""
+
+
+def test_answer_is_stopped_by_a_button(house: Server, tabs: Tabs) -> None:
+    page = tabs(house.owner, "/room/lobby")
+    page.locator("#here", has_text=house.owner.name).wait_for()
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    assert not stop.is_visible()
+    page.fill("#text", "@qwen go on for ever")
+    page.press("#text", "Enter")
+    page.locator("#log .draft", has_text="It goes on").wait_for()
+    stop.click()
+    page.locator("#answer", has_text="topped").wait_for()
+    page.locator("#log .draft").wait_for(state="detached")
+    stop.wait_for(state="hidden")
+    goes_on.set()

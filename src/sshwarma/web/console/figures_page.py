@@ -72,8 +72,8 @@ class FiguresPage:
             room.name for room in await caller.known_rooms()
             if Right.ENTER in caller.rights_in(room, now)
         ]  # fmt: skip
-        return self._requests.frames.show(
-            "figures.html", title="Figures", who=caller.agent.name, stats=stats, days=days,
+        return await self._requests.show_page(
+            request, caller, "figures.html", title="Figures", stats=stats, days=days,
             periods=PERIODS, rooms=rooms, chosen="" if is_all else stats.scope,
             may_all=await caller.may_administer(), figures=_make_figures(stats, caller, days),
             total=_describe_total(stats.total),

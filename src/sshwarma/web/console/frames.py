@@ -61,6 +61,9 @@ PAGES: Final = (
 )
 """Paths and names of the pages that every page leads to."""
 
+_PARENTS: Final = {"/verb": "/verbs"}
+"""Pages that belong to one of PAGES, though their paths do not begin with its path."""
+
 
 @lru_cache(maxsize=1)
 def static_version() -> str:
@@ -110,11 +113,15 @@ class Frames:
         self._templates.filters["exact"] = _escape_exactly
         self._templates.filters["when"] = _format_time
         self._templates.filters["room_path"] = room_path
+        self._templates.filters["within"] = path_within
 
     def render(self, frame: str, **values: Any) -> Markup:
         """Return a template with values in it."""
         static = f"/static/{static_version()}"
-        common = {"static": static, "pages": PAGES, "who": "", "title": "sshwarma"}
+        common = {
+            "static": static, "pages": PAGES, "who": "", "title": "sshwarma", "in_room": "",
+            "current": "",
+        }  # fmt: skip
         text = self._templates.get_template(frame).render(**common | values)
         return Markup(text)  # noqa: S704 - the templates escape
 
@@ -141,6 +148,20 @@ def render_result(result: object) -> Markup:
 def room_path(name: str, *parts: str) -> str:
     """Return the path of a room's page, or of a panel of it."""
     return "/".join(["/room", *(quote(part, safe="/") for part in (name, *parts))])
+
+
+def path_within(path: str, room: str) -> str:
+    """Return the path of a page that is asked for in a room; "" for one's own room."""
+    if not room:
+        return path
+    return f"{path}{'&' if '?' in path else '?'}in={quote(room, safe='')}"
+
+
+def find_page(path: str) -> str:
+    """Return the path of the page of PAGES to which a path belongs, or ""."""
+    first = "/" + path.split("/")[1]
+    first = _PARENTS.get(first, first)
+    return first if any(first == page for page, _ in PAGES) else ""
 
 
 def wants_part(request: Request) -> bool:

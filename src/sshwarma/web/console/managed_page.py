@@ -20,10 +20,11 @@ async def show_managed(
 ) -> Response:  # fmt: skip
     """Return a page, for a script only the part that changes."""
     room = await caller.room()
-    content = requests.frames.render(frame, room=room, **values)
+    in_room = room.name if request.query_params.get("in") else ""
+    content = requests.frames.render(frame, room=room, in_room=in_room, **values)
     if wants_part(request):
         return HTMLResponse(content)
-    return requests.frames.show("managed.html", title=title, who=caller.agent.name, content=content)
+    return await requests.show_page(request, caller, "managed.html", title=title, content=content)
 
 
 async def find_obstacles(caller: Caller, *names: str) -> dict[str, str]:

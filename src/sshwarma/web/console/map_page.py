@@ -65,8 +65,8 @@ class MapPage:
         caller, _ = await self._requests.find_caller(request)
         rooms, count = await _find_rooms(caller)
         picture, missing = await asyncio.to_thread(draw_map, rooms)
-        return self._requests.frames.show(
-            "map.html", title="Map", who=caller.agent.name, rooms=rooms, picture=picture,
+        return await self._requests.show_page(
+            request, caller, "map.html", title="Map", rooms=rooms, picture=picture,
             more=count - len(rooms), missing=missing, here=rooms[0].name,
         )  # fmt: skip
 

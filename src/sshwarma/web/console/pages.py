@@ -14,6 +14,7 @@ from sshwarma.web.console.completions import Completions
 from sshwarma.web.console.debug_panel import DebugPanel
 from sshwarma.web.console.figures_page import FiguresPage
 from sshwarma.web.console.files_panel import FilesPanel
+from sshwarma.web.console.go_page import GoPage
 from sshwarma.web.console.here_panel import HerePanel
 from sshwarma.web.console.live import LiveRooms
 from sshwarma.web.console.map_page import MapPage
@@ -53,6 +54,7 @@ class Console:
         self._pages = (
             SessionPages(requests),
             RoomsPage(requests, messages),
+            GoPage(requests),
             messages,
             rooms,
             questions,

@@ -26,6 +26,7 @@ from sshwarma.verbs.refusal_view import draw_refusal
 from sshwarma.web.console.frames import (
     HEADERS,
     Frames,
+    find_page,
     render_block,
     render_result,
     room_path,
@@ -158,6 +159,16 @@ class ConsoleRequests:
         """End what forms have begun, such as a call that waits for an answer."""
         for opened in list(self._forms):
             opened.end(reason)
+
+    async def show_page(
+        self, request: Request, caller: Caller, frame: str, status: int = 200, **values: Any
+    ) -> Response:
+        """Return a page whose links stay in the room that the request names."""
+        room = (await caller.room()).name if request.query_params.get("in") else ""
+        return self.frames.show(
+            frame, status, who=caller.agent.name, in_room=room,
+            current=find_page(request.url.path), **values,
+        )  # fmt: skip
 
     async def draw(self, caller: Caller, result: object) -> Markup:
         """Return the result of a verb as HTML: a text to edit as a form that stores it."""

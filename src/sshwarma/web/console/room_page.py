@@ -14,9 +14,11 @@ from sshwarma.verbs.called_verb import split_verb
 from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.log_rows import unknown_row_error
 from sshwarma.verbs.refusal_view import draw_refusal
+from sshwarma.verbs.registry import Verb
 from sshwarma.web.console.form_body import read_form
 from sshwarma.web.console.frames import render_block, room_path, wants_part
 from sshwarma.web.console.messages import Messages
+from sshwarma.web.console.moved import find_new_room, moved_headers
 from sshwarma.web.console.questions import Questions
 from sshwarma.web.console.requests import ConsoleRequests, read_number, read_row, working
 from sshwarma.web.console.row_html import RowDrawings
@@ -25,9 +27,6 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, WorldError
 from sshwarma.world.rows import read_tail
-
-MOVED_HEADER = "Sshwarma-Path"
-"""The header of an answer whose line has moved its caller: the path of the new room's page."""
 
 PANELS = ("here", "tools", "files", "memory", "debug")
 """The panels of a room, in the order of their tabs."""
@@ -103,19 +102,13 @@ class RoomPages:
         here = ", ".join(sorted(map(self._world.agents.name_of, present)))
         return self._requests.frames.show(
             "room.html", status, title=room.name, who=caller.agent.name, room=room, rows=drawn,
+            in_room=room.name,
             path=room_path(room.name), answer=answer, text=text, marked=marked, panel=panel,
             after=rows[-1].seq if rows else 0, here=here, is_newest=not before and not marked,
             older=rows[0].seq if rows and rows[0].seq > 1 else 0, panels=PANELS, html=html,
             questions=await self._questions.render(caller),
             messages=await self._messages.render(caller.agent),
         )  # fmt: skip
-
-    async def _find_new_room(self, caller: Caller, text: str) -> str:
-        """Return the path of the room into which a line has moved the caller, or ""."""
-        agent = self._world.agents.get(caller.agent.id)
-        if agent is None or agent.room_id == caller.room_id or not _moves(caller, text):
-            return ""
-        return room_path((await self._world.room(agent.room_id)).name)
 
     async def _take_line(self, request: Request) -> Response:
         """Run a typed line; show what it gives, below the prompt."""
@@ -134,19 +127,19 @@ class RoomPages:
             status = HTTP_STATUSES.get(error.code, 422)
             return await self.show(caller, render_block(draw_refusal(error, text)), text, status)
         drawn = await self._requests.draw(caller, result)
-        path = await self._find_new_room(caller, text)
+        path = await find_new_room(caller, _find_called(caller, text))
         if wants_part(request):
-            return HTMLResponse(drawn, headers={MOVED_HEADER: path} if path else None)
+            return HTMLResponse(drawn, headers=moved_headers(path))
         if path:
             return RedirectResponse(path, status_code=303)
         return await self.show(caller, drawn)
 
 
-def _moves(caller: Caller, text: str) -> bool:
-    """Return whether a line calls a verb that moves who types it."""
+def _find_called(caller: Caller, text: str) -> Verb | None:
+    """Return the verb that a line calls; None if it is talk or a command."""
     name, space, rest = text.removeprefix("/").partition(" ")
     meaning = caller.agent.aliases.get(name.lower(), f"/{name}").removeprefix("/")
     try:
-        return text.startswith("/") and split_verb(f"{meaning}{space}{rest}")[0].moves
+        return split_verb(f"{meaning}{space}{rest}")[0] if text.startswith("/") else None
     except WorldError:
-        return False  # a command
+        return None  # a command

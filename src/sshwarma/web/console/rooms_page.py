@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from sshwarma.common.limits import MAX_DESCRIBED_ROOMS
@@ -15,7 +15,6 @@ from sshwarma.tools.approval_people import may_approve
 from sshwarma.verbs.dispatch import invoke
 from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.rooms import RoomListItem
-from sshwarma.web.console.frames import PAGES, room_path
 from sshwarma.web.console.messages import Messages
 from sshwarma.web.console.requests import ConsoleRequests
 from sshwarma.world.access import Right
@@ -52,7 +51,7 @@ class DescribedRoom:
 
 
 class RoomsPage:
-    """The first page, the page that leads anywhere, and the badge of what waits."""
+    """The first page, the list of keys, and the badges of what waits."""
 
     def __init__(self, requests: ConsoleRequests, messages: Messages) -> None:
         self._requests = requests
@@ -64,15 +63,15 @@ class RoomsPage:
         page = self._requests.page
         return [
             Route("/", page(self._show)),
-            Route("/go", page(self._go)),
             Route("/keys", page(self._show_keys)),
             Route("/waiting", page(self._show_waiting)),
         ]
 
     async def _show(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
-        return self._requests.frames.show(
-            "rooms.html", title="Rooms", who=caller.agent.name,
+        return await self._requests.show_page(
+            request, caller, "rooms.html", title="Rooms", own_room=(await caller.room()).name,
+            entered=[room.name for room in await caller.readable_rooms()],
             rooms=await self._describe(caller),
             messages=await self._messages.render(caller.agent),
         )  # fmt: skip
@@ -112,24 +111,9 @@ class RoomsPage:
             return 0
         return len(self._requests.services.tools.approvals.list_in(room.id))
 
-    async def _go(self, request: Request) -> Response:
-        """Lead to the page or room that `?to=` names, or list those that it may mean."""
-        caller, _ = await self._requests.find_caller(request)
-        wanted = request.query_params.get("to", "").strip().lower()
-        names = [room.name for room in await caller.known_rooms()]
-        places = [(name, room_path(name)) for name in names]
-        places += [(name, path) for path, name in PAGES]
-        places = [place for place in places if wanted in place[0].lower()]
-        exact = [place for place in places if place[0].lower() == wanted]
-        if wanted and len(exact or places) == 1:
-            return RedirectResponse((exact or places)[0][1], status_code=303)
-        return self._requests.frames.show(
-            "go.html", title="Go to", who=caller.agent.name, places=places, wanted=wanted
-        )
-
     async def _show_keys(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
-        return self._requests.frames.show("keys.html", title="Keys", who=caller.agent.name)
+        return await self._requests.show_page(request, caller, "keys.html", title="Keys")
 
     async def _show_waiting(self, request: Request) -> Response:
         """Show a link to each room where a call waits for this person; for all pages."""

@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute, Route
 
 from sshwarma.services import services_of
 from sshwarma.verbs.dispatch import invoke
+from sshwarma.web.console.managed_page import find_obstacles
 from sshwarma.web.console.requests import ConsoleRequests
 
 
@@ -26,8 +27,8 @@ class SystemPage:
         caller, _ = await self._requests.find_caller(request)
         projects, draw = services_of(caller).projects, self._requests.draw
         listed = await invoke(caller, "web list", {})
-        return self._requests.frames.show(
-            "system.html", title="System", who=caller.agent.name,
+        return await self._requests.show_page(
+            request, caller, "system.html", title="System",
             environment=await invoke(caller, "env", {}),
             directory=await projects.find_directory(caller.room_id),
             room=(await caller.room()).name,
@@ -37,4 +38,5 @@ class SystemPage:
             servers=await draw(caller, await invoke(caller, "mcp list", {})),
             browsers=await draw(caller, listed), browser_ids=[one.id for one in listed.browsers],
             version=await draw(caller, await invoke(caller, "version", {})),
+            obstacles=await find_obstacles(caller, "model add", "mcp add"),
         )  # fmt: skip

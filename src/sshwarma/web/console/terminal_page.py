@@ -63,8 +63,8 @@ class TerminalPages:
     async def _show(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
         room = await caller.room() if "in" in request.query_params else None
-        return self._requests.frames.show(
-            "terminal.html", title="Terminal", who=caller.agent.name, room=room.name if room else ""
+        return await self._requests.show_page(
+            request, caller, "terminal.html", title="Terminal", room=room.name if room else ""
         )
 
     async def _hear(self, socket: WebSocket) -> None:

@@ -16,6 +16,8 @@ from sshwarma.verbs.registry import SECTIONS, Verb, every_verb, find_verb
 from sshwarma.web.console.form_body import FormBody, read_form
 from sshwarma.web.console.forms import JSON_FIELD, make_fields, read_arguments
 from sshwarma.web.console.frames import render_block, room_path, wants_part
+from sshwarma.web.console.moved import find_new_room, moved_headers
+from sshwarma.web.console.narrowing import find_items
 from sshwarma.web.console.requests import ConsoleRequests, working
 from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.world.caller import Caller
@@ -42,22 +44,29 @@ class VerbPages:
 
     async def _list(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
+        wanted = request.query_params.get("filter", "").strip()
         ordered = sorted(every_verb(), key=lambda verb: SECTIONS.index(verb.section))
-        sections = [
-            (section, [(verb, await find_obstacle(caller, verb)) for verb in verbs])
-            for section, verbs in groupby(ordered, key=lambda verb: verb.section)
-        ]
-        return self._requests.frames.show(
-            "verbs.html", title="Verbs", who=caller.agent.name, sections=sections
+        matches = find_items(
+            [(verb.name, f"{verb.summary} {verb.section}") for verb in ordered], wanted
         )
+        listed = zip(ordered, matches, strict=True)
+        sections = [
+            (section, [(verb, await find_obstacle(caller, verb), found) for verb, found in of])
+            for section, of in groupby(listed, key=lambda one: one[0].section)
+        ]
+        return await self._requests.show_page(
+            request, caller, "verbs.html", title="Verbs", sections=sections, wanted=wanted,
+            has_any=any(matches),
+        )  # fmt: skip
 
     async def _show(self, request: Request) -> Response:
         caller, _ = await self._requests.find_caller(request)
         verb = _find_verb(request)
-        return await self._show_form(caller, verb, dict(request.query_params))
+        return await self._show_form(request, caller, verb, dict(request.query_params))
 
     async def _show_form(
         self,
+        request: Request,
         caller: Caller,
         verb: Verb,
         given: dict[str, str],
@@ -66,8 +75,8 @@ class VerbPages:
     ) -> Response:
         room = await caller.room()
         help_of_verb = await invoke(caller, "help", {"topic": verb.name})
-        return self._requests.frames.show(
-            "verb.html", status, title=verb.name, who=caller.agent.name, verb=verb, room=room,
+        return await self._requests.show_page(
+            request, caller, "verb.html", status, title=verb.name, verb=verb, room=room,
             fields=make_fields(verb, given), result=result, json_field=JSON_FIELD,
             written=given.get(JSON_FIELD, ""), obstacle=await find_obstacle(caller, verb),
             about=await self._requests.draw(caller, help_of_verb), room_path=room_path(room.name),
@@ -93,15 +102,16 @@ class VerbPages:
                 raise
             refusal = render_block(draw_refusal(error))
             status = HTTP_STATUSES.get(error.code, 422)
-            return await self._show_form(caller, verb, typed_values(form), refusal, status)
+            return await self._show_form(request, caller, verb, typed_values(form), refusal, status)
         finally:
             form.close()
         drawn = await self._requests.draw(caller, result)
+        path = await find_new_room(caller, verb)
         if wants_part(request):
-            return HTMLResponse(drawn)
-        if back := _find_back(form):
+            return HTMLResponse(drawn, headers=moved_headers(path))
+        if back := path or _find_back(form):
             return RedirectResponse(back, status_code=303)
-        return await self._show_form(caller, verb, {}, drawn)
+        return await self._show_form(request, caller, verb, {}, drawn)
 
 
 def max_upload_bytes(verb: Verb) -> int:

@@ -29,7 +29,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.ctrlKey && event.key === "k") {
     event.preventDefault();
-    return location.assign("/go");
+    return location.assign(document.querySelector("a.menu")?.href ?? "/go"); // which stays in this room
   }
   const isTyped = event.target.matches?.("input, textarea, select, [contenteditable]") || event.target.closest?.("#terminal, .cm-editor");
   const isWithAnother = event.ctrlKey || event.metaKey || event.altKey;

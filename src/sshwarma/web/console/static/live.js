@@ -6,6 +6,7 @@ const log = document.getElementById("log");
 const state = document.getElementById("state");
 const here = document.getElementById("here");
 const more = document.getElementById("more");
+const stop = document.getElementById("stop");
 const NEAR_END_PIXELS = 40;
 const MAX_ROWS = 500;
 const KINDS = ["here", "tools", "files", "memory", "turns", "calls", "questions"];
@@ -83,6 +84,7 @@ const receive = {
       draft.dataset.turn = turn;
       draft.dataset.row = row;
       drafts.set(key, draft);
+      stop.hidden = false;
       state.textContent = `${who} is answering.`;
       add(draft, false);
     }
@@ -103,6 +105,7 @@ const receive = {
     }
     settle();
     if (!drafts.size) state.textContent = "";
+    stop.hidden = !drafts.size;
   },
   tell({ html, at }) {
     const element = Object.assign(document.createElement("div"), { className: "row" });
@@ -139,6 +142,7 @@ function open() {
     state.textContent = "";
     for (const draft of drafts.values()) draft.remove();
     drafts.clear();
+    stop.hidden = true;
     if (wasOpen) for (const what of KINDS) receive.stale({ what });
     wasOpen = true;
   };
