@@ -38,6 +38,7 @@ def test_pages_have_no_fault_that_axe_finds(
         *panels,
         "/room/nowhere",
         "/system",
+        "/messages",
         "/verbs",
         "/verb/note",
         "/go",

@@ -71,7 +71,7 @@ def test_top_bar_has_each_page_once_and_marks_the_current_one(alice: Person, tab
     bar = page.locator("header nav")
     expect(bar.get_by_role("link", name="Verbs")).to_have_count(1)
     expect(bar.locator("[aria-current=page]")).to_have_text("Verbs")
-    for name in ("Map", "Toolsets", "System"):
+    for name in ("Map", "Toolsets", "System", "Messages"):
         bar.get_by_role("link", name=name).click()
         expect(bar.locator("[aria-current=page]")).to_have_text(name)
 

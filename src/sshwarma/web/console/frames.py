@@ -50,6 +50,7 @@ HEADERS: Final = {
 
 
 PAGES: Final = (
+    ("/messages", "Messages"),
     ("/tools", "Tools"),
     ("/toolsets", "Toolsets"),
     ("/servers", "Servers"),
@@ -113,6 +114,7 @@ class Frames:
         self._templates.filters["exact"] = _escape_exactly
         self._templates.filters["when"] = _format_time
         self._templates.filters["room_path"] = room_path
+        self._templates.filters["message_path"] = message_path
         self._templates.filters["within"] = path_within
 
     def render(self, frame: str, **values: Any) -> Markup:
@@ -148,6 +150,11 @@ def render_result(result: object) -> Markup:
 def room_path(name: str, *parts: str) -> str:
     """Return the path of a room's page, or of a panel of it."""
     return "/".join(["/room", *(quote(part, safe="/") for part in (name, *parts))])
+
+
+def message_path(name: str) -> str:
+    """Return the path of the page with the private messages with somebody."""
+    return f"/messages/{quote(name, safe='')}"
 
 
 def path_within(path: str, room: str) -> str:

@@ -13,7 +13,7 @@ from sshwarma.common.limits import MAX_SHOWN_UNREAD
 from sshwarma.terminal.html import render_html
 from sshwarma.verbs.log_rows import draw_row
 from sshwarma.web.console.form_body import read_form
-from sshwarma.web.console.frames import wants_part
+from sshwarma.web.console.frames import message_path, wants_part
 from sshwarma.web.console.requests import ConsoleRequests, read_number
 from sshwarma.web.console.row_html import LOOK
 from sshwarma.world import private_messages
@@ -23,7 +23,7 @@ from sshwarma.world.row import Row
 from sshwarma.world.world import World
 
 MAX_FORM_BYTES = 1_000
-"""Bytes of the form that marks messages as read: one number."""
+"""Bytes of the form that marks messages as read: a number, and a name."""
 
 
 class Messages:
@@ -53,16 +53,21 @@ class Messages:
         )  # fmt: skip
 
     async def _mark_read(self, request: Request) -> Response:
-        """Remember that messages up to a time, in milliseconds, were shown."""
+        """Remember that messages up to a time (ms) were shown: all, or of one."""
         caller, _ = await self._requests.find_caller(request)
         form = await read_form(request, MAX_FORM_BYTES)
+        name = form.text("of")
+        peer = self._requests.world.agents.find(name) if name else None
         mark = partial(
             private_messages.mark_read,
             agent_id=caller.agent.id,
             before_ms=min(read_number(form.text("before")), now_ms()),
+            peer_id=peer.id if peer is not None else None,
         )
         await self._requests.world.change(mark)
-        return Response(status_code=204) if wants_part(request) else RedirectResponse("/", 303)
+        if wants_part(request):
+            return Response(status_code=204)
+        return RedirectResponse(message_path(peer.name) if peer is not None else "/", 303)
 
 
 def draw_message(world: World, agent: Agent, row: Row) -> Markup:

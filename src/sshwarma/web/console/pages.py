@@ -11,6 +11,7 @@ from sshwarma.services import Services
 from sshwarma.verbs.line_rate import LineRateLimiter
 from sshwarma.web.console.call_pages import CallPages
 from sshwarma.web.console.completions import Completions
+from sshwarma.web.console.conversation_pages import ConversationPages
 from sshwarma.web.console.debug_panel import DebugPanel
 from sshwarma.web.console.figures_page import FiguresPage
 from sshwarma.web.console.files_panel import FilesPanel
@@ -56,6 +57,7 @@ class Console:
             RoomsPage(requests, messages),
             GoPage(requests),
             messages,
+            ConversationPages(requests),
             rooms,
             questions,
             Completions(requests),

@@ -116,11 +116,17 @@ class RoomsPage:
         return await self._requests.show_page(request, caller, "keys.html", title="Keys")
 
     async def _show_waiting(self, request: Request) -> Response:
-        """Show a link to each room where a call waits for this person; for all pages."""
+        """Show links to unread messages and to rooms where calls wait for an answer.
+
+        All pages ask for that.
+        """
         caller, _ = await self._requests.find_caller(request)
         waiting = []
         if len(self._requests.services.tools.approvals):
             for room in await caller.known_rooms():
                 if count := self._count_waiting(caller, room):
                     waiting.append((room.name, count))
-        return HTMLResponse(self._requests.frames.render("waiting.html", waiting=waiting))
+        world = caller.world
+        unread, _ = await world.unread_messages.read_unread(world.store, caller.agent.id, 1)
+        html = self._requests.frames.render("waiting.html", waiting=waiting, unread=unread)
+        return HTMLResponse(html)
