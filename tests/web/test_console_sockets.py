@@ -51,11 +51,13 @@ class Site:
     def origin(self) -> str:
         return f"http://127.0.0.1:{self.http.port}"
 
-    def open(self, headers: dict[str, str] | None = None, after: int = 0) -> Any:
-        """A tab in the lobby; headers replace those of a browser."""
+    def open(
+        self, headers: dict[str, str] | None = None, after: int = 0, room: str = "lobby"
+    ) -> Any:
+        """A tab in a room; headers replace those of a browser."""
         named = {"Cookie": self.cookie, **(headers or {})}
         return connect(
-            f"ws://127.0.0.1:{self.http.port}/live?in=lobby&after={after}",
+            f"ws://127.0.0.1:{self.http.port}/live?in={room}&after={after}",
             origin=named.pop("Origin", self.origin) or None,  # type: ignore[arg-type]
             additional_headers=named,
         )

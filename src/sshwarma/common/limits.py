@@ -331,6 +331,10 @@ CONSOLE_RELOAD_SECONDS: Final = 10.0
 """Seconds for which somebody stays in a room after their last tab there has gone: it may load its
 page again."""
 
+CONSOLE_AWAY_SECONDS: Final = 40.0
+"""Seconds without a request after which somebody whose last tab of a room has gone leaves it: more
+than two of the 15 seconds after which each visible page asks what waits."""
+
 CONSOLE_SEND_SECONDS: Final = 20.0
 """Seconds that a tab has to take a message: one that reads nothing is ended."""
 

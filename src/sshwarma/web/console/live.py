@@ -7,8 +7,11 @@ answers that are being written. So a tab that reads slowly skips ahead, and cost
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import time
 from collections import Counter, deque
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from sshwarma.common.background import BackgroundTasks
 from sshwarma.common.limits import (
+    CONSOLE_AWAY_SECONDS,
     CONSOLE_RELOAD_SECONDS,
     CONSOLE_SEND_SECONDS,
     MAX_CONSOLE_ROWS,
@@ -33,6 +37,7 @@ from sshwarma.web.console.row_html import RowDrawings
 from sshwarma.web.console.socket_end import LOST_ROOM, TOO_MANY, fit_reason
 from sshwarma.world import movement
 from sshwarma.world.caller import Caller
+from sshwarma.world.errors import Forbidden
 from sshwarma.world.events import (
     AgentEvicted,
     FilesChanged,
@@ -46,6 +51,7 @@ from sshwarma.world.events import (
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.row import Row
 from sshwarma.world.seen_rows import note_seen
+from sshwarma.world.tokens import Token
 from sshwarma.world.world import World
 
 _STALE: Final = {
@@ -57,19 +63,27 @@ _STALE: Final = {
 }
 """What a panel shows that is stale after an event of that type."""
 
+LEAVE_CHECK_SECONDS: Final = 1.0
+"""Seconds between two looks at whether somebody whose tab has gone is still there."""
+
 
 class LiveRooms:
     """The open sockets of all tabs."""
 
-    def __init__(self, world: World, drawings: RowDrawings) -> None:
+    def __init__(
+        self, world: World, drawings: RowDrawings, find_last_request: Callable[[str], float]
+    ) -> None:
         self._world = world
         self._drawings = drawings
+        self._find_last_request = find_last_request  # of an agent, as time.monotonic() has it
         self._counts: Counter[str] = Counter()  # by agent
         self._drafts = AllDrafts(world)
         self._tasks = BackgroundTasks()
         self._leaving: set[AgentConnection] = set()
 
-    async def serve(self, socket: WebSocket, caller: Caller, after: int) -> None:
+    async def serve(
+        self, socket: WebSocket, caller: Caller, after: int, token: Token | None
+    ) -> None:
         """Send what happens in the caller's room, until the tab or the right to it ends."""
         agent_id = caller.agent.id
         if self._counts[agent_id] >= MAX_CONSOLE_TABS_PER_AGENT:
@@ -99,14 +113,31 @@ class LiveRooms:
                 del self._counts[agent_id]
             if is_closed:  # perhaps it only loads its page again
                 self._leaving.add(link)
-                self._tasks.spawn(self._leave_later(link), name="leave a room")
+                self._tasks.spawn(self._leave_later(link, token), name="leave a room")
             else:  # this task may be cancelled, and others must hear of it all the same
                 await asyncio.shield(movement.record_departure(self._world, link))
 
-    async def _leave_later(self, link: AgentConnection) -> None:
-        await asyncio.sleep(CONSOLE_RELOAD_SECONDS)
+    def is_leaving(self, link: AgentConnection) -> bool:
+        """Return whether a connection is that of a tab that has gone."""
+        return link in self._leaving
+
+    async def _leave_later(self, link: AgentConnection, token: Token | None) -> None:
+        """Record the departure of an agent that looks at no page of the console any more.
+
+        Somebody in another room, without a session, or sent out of the room leaves at once.
+        """
+        agent_id = link.agent_id
+        begin = partial(self._world.open_requests.begin, agent_id, room_id=link.room_id)
+        with contextlib.suppress(Forbidden), begin(token=token):
+            await asyncio.sleep(CONSOLE_RELOAD_SECONDS)
+            while not self._counts[agent_id] and (left := self._seconds_to_stay(agent_id)) > 0:  # noqa: ASYNC110 - of many
+                await asyncio.sleep(min(left, LEAVE_CHECK_SECONDS))
         self._leaving.discard(link)
         await movement.record_departure(self._world, link)
+
+    def _seconds_to_stay(self, agent_id: str) -> float:
+        """Return for how long an agent stays that asks for nothing more."""
+        return self._find_last_request(agent_id) + CONSOLE_AWAY_SECONDS - time.monotonic()
 
     async def close(self) -> None:
         """Record the departures that wait."""

@@ -48,13 +48,13 @@ class Console:
     ) -> None:
         self._requests = requests = ConsoleRequests(world, services, line_rate)
         drawings = RowDrawings(world)
-        self._live = LiveRooms(world, drawings)
+        self._live = LiveRooms(world, drawings, requests.find_last_request)
         questions, messages = Questions(requests), Messages(requests)
         rooms = RoomPages(requests, drawings, questions, messages)
         self._pictures = PictureDrawings()
         self._pages = (
             SessionPages(requests),
-            RoomsPage(requests, messages),
+            RoomsPage(requests, messages, self._live.is_leaving),
             GoPage(requests),
             messages,
             ConversationPages(requests),
@@ -101,4 +101,4 @@ class Console:
 
     async def _serve_tab(self, socket: WebSocket, caller: Caller, opened: OpenRequest) -> None:
         after = read_number(socket.query_params.get("after"))
-        await self._live.serve(socket, caller, after)
+        await self._live.serve(socket, caller, after, opened.token)

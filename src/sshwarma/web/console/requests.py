@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 from urllib.parse import unquote
@@ -68,6 +69,7 @@ class ConsoleRequests:
         self.line_rate = line_rate
         self.sign_in = BrowserSignIn(world)
         self.frames = Frames()
+        self._last_requests: dict[str, float] = {}  # by agent
         self._forms: WeakSet[OpenRequest] = WeakSet()
 
     def page(self, answer: Answer) -> Answer:
@@ -129,6 +131,8 @@ class ConsoleRequests:
         """
         agent, token = await self.sign_in.find(request)
         _check_owner(request, agent.name)
+        if request.scope["type"] == "http":
+            self._last_requests[agent.id] = time.monotonic()
         await self.line_rate.admit(agent.id, is_read=is_read)
         caller = Caller(
             world=self.world,
@@ -147,6 +151,10 @@ class ConsoleRequests:
             self._check_forms(agent.id)
             self._forms.add(opened)
         return caller, opened
+
+    def find_last_request(self, agent_id: str) -> float:
+        """Return when a browser of an agent asked last, by time.monotonic()."""
+        return self._last_requests.get(agent_id, 0.0)
 
     def _check_forms(self, agent_id: str) -> None:
         """Refuse another form of an agent that has too many on their way."""

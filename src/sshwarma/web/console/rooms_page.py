@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +21,7 @@ from sshwarma.web.console.requests import ConsoleRequests
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
+from sshwarma.world.presence import AgentConnection
 from sshwarma.world.rooms import Room
 from sshwarma.world.seen_rows import read_seen
 
@@ -53,9 +55,15 @@ class DescribedRoom:
 class RoomsPage:
     """The first page, the list of keys, and the badges of what waits."""
 
-    def __init__(self, requests: ConsoleRequests, messages: Messages) -> None:
+    def __init__(
+        self,
+        requests: ConsoleRequests,
+        messages: Messages,
+        is_leaving: Callable[[AgentConnection], bool],
+    ) -> None:
         self._requests = requests
         self._messages = messages
+        self._is_leaving = is_leaving
 
     @property
     def routes(self) -> list[BaseRoute]:
@@ -82,7 +90,8 @@ class RoomsPage:
         rooms = {room.name: room for room in await caller.known_rooms()}
         world, agent = caller.world, caller.agent
         seen = await world.store.read(lambda conn: read_seen(conn, agent.id))
-        present = {one.room_id for one in world.presence.connections_of(agent.id)}
+        connections = world.presence.connections_of(agent.id)
+        present = {one.room_id for one in connections if not self._is_leaving(one)}
 
         async def describe(item: RoomListItem) -> DescribedRoom:
             room = rooms.get(item.name)
