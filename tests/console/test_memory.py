@@ -112,8 +112,14 @@ def test_page_about_the_server(alice: Person, tabs: Tabs) -> None:
     order = [one.split("\n")[0] for one in page.locator("main section h2").all_inner_texts()]
     assert order[1].endswith(("skill", "skills")) and order[2].endswith("tools loaded")
     assert find_violations(page) == []
-    (browser,) = alice.json("web list")["browsers"]
+    (own,) = alice.json("web list")["browsers"]
+    other = tabs(alice)
+    page.reload()
+    assert page.get_by_text("this one").count() == 1
+    (found,) = [one for one in alice.json("web list")["browsers"] if one["id"] != own["id"]]
     page.once("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name=f"Sign out {browser['id'][:18]}").click()
-    page.get_by_role("heading", name="Sign in").wait_for()
-    assert alice.json("web list")["browsers"] == []
+    page.get_by_role("button", name=f"Sign out {found['id'][:18]}").click()
+    page.locator("#browser-answer", has_text="out").wait_for()
+    assert alice.json("web list")["browsers"][0]["id"] == own["id"]
+    other.reload()
+    other.get_by_role("heading", name="Sign in").wait_for()

@@ -76,6 +76,9 @@ def test_what_one_browser_equips_another_shows_at_once(
         assert "asks first" in row(one, f"{kit_id}:ask")
         assert "shown as code" in row(one, f"{kit_id}:paint")
         assert "Not equipped" in row(one, f"{kit_id}:paint")
+    page.get_by_role("link", name=f"Toolset {kit_id} (2)").click()
+    assert page.locator("#panel h2", has_text=f"Toolset {kit_id}").is_visible()
+    assert "#tools-" in page.url
     press(page, f"Equip in the room {kit_id}:paint")
     for one in (page, other):
         paint = one.locator("#panel li", has_text=f"{kit_id}:paint")

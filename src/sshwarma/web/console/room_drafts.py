@@ -100,11 +100,13 @@ class RoomDrafts:
     def _encode(self, part: DraftPart, *, is_whole: bool = False) -> bytes:
         waits = ", ".join([*part.tools, part.waits] if part.waits else part.tools)
         text = part.text if part.text is not None else part.more or ""
+        author = self._world.agents.get(part.author_id)
         message: dict[str, Any] = {
             "type": "set" if is_whole or part.text is not None else "add",
             "turn": part.turn_id,
             "row": self._last_rows.get(part.turn_id, 0),  # what ends with a later one is another
             "who": self._world.agents.name_of(part.author_id),
+            "isModel": author is not None and author.kind == "model",
             "text": text,
             "waits": waits,
         }

@@ -8,6 +8,8 @@ from starlette.routing import BaseRoute, Route
 
 from sshwarma.services import services_of
 from sshwarma.verbs.dispatch import invoke
+from sshwarma.verbs.views import format_clock
+from sshwarma.verbs.web import name_browser
 from sshwarma.web.console.managed_page import find_obstacles
 from sshwarma.web.console.requests import ConsoleRequests
 
@@ -24,7 +26,7 @@ class SystemPage:
         return [Route("/system", self._requests.page(self._show))]
 
     async def _show(self, request: Request) -> Response:
-        caller, _ = await self._requests.find_caller(request)
+        caller, opened = await self._requests.find_caller(request)
         projects, draw = services_of(caller).projects, self._requests.draw
         listed = await invoke(caller, "web list", {})
         return await self._requests.show_page(
@@ -36,7 +38,12 @@ class SystemPage:
             tools=await invoke(caller, "tools info", {}),
             models=await draw(caller, await invoke(caller, "models", {})),
             servers=await draw(caller, await invoke(caller, "mcp list", {})),
-            browsers=await draw(caller, listed), browser_ids=[one.id for one in listed.browsers],
+            browsers=[
+                (one, name_browser(one.browser), format_clock(one.created_at),
+                 format_clock(one.last_used_at or one.created_at))
+                for one in listed.browsers
+            ],
+            own_browser=opened.token.id if opened.token is not None else "",
             version=await draw(caller, await invoke(caller, "version", {})),
             obstacles=await find_obstacles(caller, "model add", "mcp add"),
         )  # fmt: skip

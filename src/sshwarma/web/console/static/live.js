@@ -72,20 +72,20 @@ const receive = {
     element.textContent = `… ${to - from + 1} earlier lines are not shown.`;
     add(element, false);
   },
-  set({ turn, row, who, text, waits }) {
+  set({ turn, row, who, isModel, text, waits }) {
     const key = `${turn} ${row}`;
     let draft = drafts.get(key);
     if (!draft) {
       draft = document.createElement("div");
       draft.className = "row draft";
       draft.setAttribute("aria-hidden", "true");
-      draft.append(Object.assign(document.createElement("span"), { className: "s-model", textContent: `${who}: ` }));
+      draft.append(Object.assign(document.createElement("span"), { className: isModel ? "s-model" : "s-name", textContent: `${who}: ` }));
       draft.append(document.createTextNode(""), Object.assign(document.createElement("span"), { className: "s-dim" }));
       draft.dataset.turn = turn;
       draft.dataset.row = row;
       drafts.set(key, draft);
       stop.hidden = false;
-      state.textContent = `${who} is answering.`;
+      state.textContent = isModel ? `${who} is answering.` : `${who} is running a tool.`;
       add(draft, false);
     }
     draft.childNodes[1].data = text;

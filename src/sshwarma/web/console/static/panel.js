@@ -114,6 +114,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");
   if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey || link.target || link.hasAttribute("download")) return;
   if (link.origin !== location.origin || "whole" in link.dataset) return;
+  if (link.hash && link.pathname === location.pathname) return; // to a place in this panel
   if (isPanelPath(link.pathname)) {
     event.preventDefault();
     load(link.pathname + link.search);
