@@ -53,6 +53,8 @@ PAGES: Final = (
     ("terminal", "/term?in=workshop"),
     ("verbs", "/verbs"),
     ("verb", "/verb/mem_project_set?in=workshop"),
+    ("messages", "/messages"),
+    ("conversation", "/messages/bob"),
     ("system", "/system"),
     ("go", "/go"),
     ("keys", "/keys"),
@@ -90,6 +92,9 @@ def fill(server: Server) -> Person:
     ann.does("dig north library", "dig east garden")
     ann.does("equip room charts:*,app-builder:*")
     bob.does("join workshop", "say good morning", "say the build is red again")
+    bob.does("tell ann can you look at the build?")
+    ann.does("tell bob in a minute")
+    bob.does("tell ann thank you")
     ann.run("file put plan.py", b"def plan(days: int) -> list[str]:\n    return ['ship'] * days\n")
     ann.run("file put notes/today.md", b"# Today\n\n- fix the build\n- ship\n")
     ann.does("mem project set plan = Ship on Friday, if the build is green.")
