@@ -1,4 +1,4 @@
-"""What Tab offers for the answers to calls that wait for an approval."""
+"""What Tab offers for the answers to calls that wait, and odd answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from sshwarma.services import services_of
 from sshwarma.tools.approvals import WaitingApproval
 from sshwarma.verbs.completion import complete
-from support.people import Someone
+from support.people import Someone, refused
 
 
 def wait_for_answer(asked_by: Someone, number: int, room_id: str = "") -> None:
@@ -36,3 +36,7 @@ async def test_words_of_a_reason_are_not_completed(alice: Someone, bob: Someone)
     wait_for_answer(bob, 7)
     typed = "/deny 7 "
     assert not [one for one in await complete(alice.caller, typed, len(typed)) if one.text == "7"]
+
+
+async def test_number_of_thousands_of_digits_is_a_reason(alice: Someone) -> None:
+    assert "No call waits here" in (await refused(alice, f"/deny {'9' * 5000}")).message

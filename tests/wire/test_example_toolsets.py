@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sshwarma.toolsets.page_data import PAGE_BEGIN
 from support.driver import Person, Server
 from support.driver.covers import covers
 from support.driver.fixtures import serving
@@ -221,9 +222,9 @@ def test_page_of_a_result_is_one_file_with_its_data(ann: Person) -> None:
     original = (EXAMPLES / "charts" / "artifacts" / "chart.html").read_text()
     before, script, after = written.partition("<script>window.__TOOL_DATA__ = ")
     data, end, rest = after.partition(";</script>")
-    start, policy, _ = before.partition('<meta http-equiv="Content-Security-Policy"')
-    assert policy and "default-src 'none'" in before
-    body = before.removeprefix(start).partition(">")[2]
+    start, policy, body = before.partition(PAGE_BEGIN.decode())
+    assert policy.startswith('<meta http-equiv="Content-Security-Policy"')
+    assert "default-src 'none'" in policy
     assert script and end and start + body + rest == original
     assert rest.startswith("</head>")
     assert json.loads(data)["title"] == title and "<" not in data

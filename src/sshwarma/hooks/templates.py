@@ -18,6 +18,9 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.world.errors import Invalid, TooLarge, too_long_error
 
+MAX_INDEX_DIGITS: Final = 9
+"""Digits of the number of an item: Python refuses to read very long ones."""
+
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_][\w-]*(?:\.[\w-]+)*)\}")
 
 
@@ -115,8 +118,8 @@ def _find(document: object, path: str) -> object:
     for name in path.split("."):
         if isinstance(value, dict):
             value = value.get(name)
-        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
-            value = value[int(name)]
+        elif isinstance(value, list) and name.isdecimal() and len(name) <= MAX_INDEX_DIGITS:
+            value = value[int(name)] if int(name) < len(value) else None
         else:
             return None
     return value

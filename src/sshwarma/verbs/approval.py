@@ -209,8 +209,9 @@ async def deny(
         number: its number, as the question says it (default: the only one that waits here).
     """
     first, _, rest = (why or "").strip().partition(" ")
-    if number is None and first.isdecimal() and int(first) <= MAX_EXACT_INTEGER:
-        number, why = int(first), rest
+    # Python refuses to read a number of thousands of digits.
+    if number is None and first.isdecimal() and len(first) <= len(str(MAX_EXACT_INTEGER)):
+        number, why = min(int(first), MAX_EXACT_INTEGER), rest
     waiting = await _find_waiting(caller, number, "deny")
     answer = Answer(caller.agent.id, False, shorten_reason(why or ""))
     await services_of(caller).tools.approvals.answer(caller, waiting, answer)
