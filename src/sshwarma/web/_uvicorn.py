@@ -88,6 +88,15 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.transport.write(frame)
         return True
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it waits for its client alone to close it."""
+        return bool(self.close_sent)
+
+    def drop(self) -> None:
+        """End the connection at once."""
+        self.transport.abort()
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if not self.handshake_initiated:  # the head comes at once, and whole

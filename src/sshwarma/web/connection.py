@@ -25,7 +25,7 @@ from sshwarma.common.limits import (
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import RefusedBy, count_refusal
 from sshwarma.settings import ReloadableSettings, is_loopback
-from sshwarma.web._uvicorn import HttpConnection
+from sshwarma.web._uvicorn import HttpConnection, SocketConnection
 from sshwarma.web.errors import make_error_body
 from sshwarma.world.bearer import SCOPE_AGENT_KEY
 
@@ -57,7 +57,9 @@ class BoundedConnection(HttpConnection):
             if not self._take_place_in_group(limit):
                 self._refuse_new("http_address", "Too many connections from your address", limit)
                 return
-        elif self.connection_count > MAX_HTTP_CONNECTIONS and not self._take_place():
+        elif self.connection_count > MAX_HTTP_CONNECTIONS and not (
+            self._drop_ending_socket() or self._take_place()
+        ):
             self._refuse_new("http_connections", "Too many connections", MAX_HTTP_CONNECTIONS)
             return
         self._wait_for_head()
@@ -89,6 +91,15 @@ class BoundedConnection(HttpConnection):
         if loser is not None:
             loser._lose_place(with_limit("Too many connections from your address", limit))
         return loser is not None
+
+    def _drop_ending_socket(self) -> bool:
+        """End a socket that was closed and waits for its client, if there is one."""
+        for other in self.connections:
+            if isinstance(other, SocketConnection) and other.is_ending:
+                count_refusal("http_place_taken")
+                other.drop()
+                return True
+        return False
 
     def _take_place(self) -> bool:
         """End the connection that waits longest, of the owner with most such ones.

@@ -45,6 +45,9 @@ from sshwarma.world.world import World
 OWNER_HEADER: Final = "Sshwarma-Owner"
 """The header with the name of the person for whom a page was made, percent-encoded."""
 
+OWNER_PARAMETER: Final = "owner"
+"""The same in the query of sockets, and of forms that are sent as pages: they have no headers."""
+
 MAX_DIGITS: Final = 16
 """Digits of the numbers that scripts and paths have: Python refuses to read very long ones."""
 
@@ -206,7 +209,8 @@ def _check_owner(request: HTTPConnection, name: str) -> None:
     Raises:
         Forbidden: if the page is of another than `name`.
     """
-    owner = unquote(request.headers.get(OWNER_HEADER, ""))
+    given = request.query_params.get(OWNER_PARAMETER, "")
+    owner = unquote(request.headers.get(OWNER_HEADER, "")) or given
     if owner and owner != name:
         raise Forbidden(f"This page is of {owner}, and this browser is signed in as {name} now.")
 

@@ -36,7 +36,7 @@ class SessionPages:
     async def _show_sign_in(self, request: Request) -> Response:
         has_left = "out" in request.query_params
         # A link of others would sign this browser in as them, and have what is typed here.
-        asks = request.headers.get("sec-fetch-site", "none") != "none"
+        asks = request.headers.get("sec-fetch-site") != "none"
         return self._requests.frames.show(
             "sign_in.html", title="Sign in", has_left=has_left, asks=asks
         )

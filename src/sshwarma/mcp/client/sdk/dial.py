@@ -211,11 +211,9 @@ async def _open_transport(
         return _Transport(channel_transport(request.lines, request.log_buffer, end.on_end))
     if settings.url is not None:
         return await _open_http_transport(stack, request, settings.url, end)
+    command = [expand_text(word, os.environ) for word in settings.command]
     if request.sandbox is not None:
-        opening = request.sandbox(
-            [expand_text(word, os.environ) for word in settings.command],
-            expand_variables(settings.env, os.environ),
-        )
+        opening = request.sandbox(command, expand_variables(settings.env, os.environ))
         return _Transport(sandbox_transport(opening, request.log_buffer, end.on_end))
     env = program_environment(settings.env, os.environ)
     memory = settings.memory_mib * MIB
@@ -225,7 +223,7 @@ async def _open_transport(
     folder = settings.cwd or request.folder
     return _Transport(
         program_transport(
-            settings.command,
+            command,
             env=env,
             cwd=folder,
             memory=memory,

@@ -44,6 +44,13 @@ export async function fetchPart(address, options) {
   return answer;
 }
 
+// A form that is sent as a page has no headers.
+function addOwner(action) {
+  const query = new URL(action).searchParams;
+  query.set("owner", decodeURIComponent(owner));
+  return query;
+}
+
 // A refused line is there again, unless something else was typed meanwhile.
 function putBack(form, fields) {
   if (!("parallel" in form.dataset)) return;
@@ -88,7 +95,10 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.getAttribute("action") === "/out") sessionStorage.clear(); // drafts and lines are nobody else's
   if (form.dataset.confirm && !confirm(form.dataset.confirm)) return event.preventDefault();
-  if (!form.dataset.part) return;
+  if (!form.dataset.part) {
+    if (form.method === "post") form.action = Object.assign(new URL(form.action), { search: addOwner(form.action) });
+    return;
+  }
   event.preventDefault();
   // A line may wait for minutes, as for an approval: others can be sent meanwhile.
   if ("parallel" in form.dataset || form.getAttribute("aria-busy") !== "true") act(form);

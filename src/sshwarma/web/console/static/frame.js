@@ -3,7 +3,14 @@ const MIN_PIXELS = 40;
 const MAX_PIXELS = 800;
 const MAX_LIVE = 5;
 
+// Frames of one page reach each other: a page of a tool could give its data to one of another server, which may send
+// what it likes. So there are only those of one kind at a time.
+const OWN = ".frame:not([data-asks])";
+const OTHER = ".frame[data-asks]";
+
 function start(place) {
+  const rivals = "asks" in place.dataset ? OWN : OTHER;
+  for (const one of document.querySelectorAll(rivals)) if (one.querySelector("iframe")) stop(one);
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", "asks" in place.dataset ? "allow-scripts allow-forms" : "allow-scripts");
   frame.title = place.dataset.title;
@@ -13,13 +20,19 @@ function start(place) {
   place.querySelector("button")?.remove();
 }
 
-function find(place) {
-  if (place.dataset.isFound) return;
-  place.dataset.isFound = "1";
-  if (!("asks" in place.dataset) && document.querySelectorAll(".frame iframe").length < MAX_LIVE) return start(place);
+function stop(place) {
+  place.querySelector("iframe")?.remove();
   const button = Object.assign(document.createElement("button"), { type: "button", textContent: `Load ${place.dataset.title}` });
   button.addEventListener("click", () => start(place));
   place.prepend(button);
+}
+
+function find(place) {
+  if (place.dataset.isFound) return;
+  place.dataset.isFound = "1";
+  const isFirst = document.querySelectorAll(".frame iframe").length < MAX_LIVE && !document.querySelector(`${OTHER} iframe`);
+  if (!("asks" in place.dataset) && isFirst) start(place);
+  else stop(place);
 }
 
 new MutationObserver(() => document.querySelectorAll(".frame:not([data-is-found])").forEach(find)).observe(document.body, { childList: true, subtree: true });

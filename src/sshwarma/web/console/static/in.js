@@ -6,6 +6,8 @@ const link = location.hash.slice(1);
 const CONFLICT = 409;
 history.replaceState(null, "", location.pathname);
 
+const WAIT_MILLISECONDS = 1000;
+
 async function signIn(instead = false) {
   state.textContent = "Signing in …";
   try {
@@ -16,18 +18,25 @@ async function signIn(instead = false) {
     });
     if (answer.ok) return location.replace("/");
     setHTML(state, await answer.text());
-    if (answer.status === CONFLICT) document.getElementById("instead").addEventListener("click", () => signIn(true));
+    if (answer.status === CONFLICT) waitFor(() => signIn(true));
   } catch {
     state.textContent = "The server does not answer. Open the link again.";
   }
 }
 
-// Another page has led here: perhaps to sign somebody in as the one who wrote it.
-function ask() {
-  const words = "Another page led to this link. Sign in only if you asked for the link yourself: who asked for it has then what is typed here.";
-  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Sign in" });
-  button.addEventListener("click", () => signIn());
-  state.replaceChildren(Object.assign(document.createElement("p"), { textContent: words }), button);
+// Two places, and not at once: a page can have somebody click at one place, again and again, before it leads here.
+function waitFor(work) {
+  const sure = document.getElementById("sure");
+  const go = document.getElementById("go");
+  sure.disabled = true;
+  setTimeout(() => (sure.disabled = false), WAIT_MILLISECONDS);
+  sure.addEventListener("change", () => (go.disabled = !sure.checked));
+  go.addEventListener("click", work);
 }
 
-if (link) await ("asks" in state.dataset ? ask() : signIn());
+// Another page has led here, perhaps to sign somebody in as the one who wrote it; or a browser that does not say so.
+if (link && "asks" in state.dataset) {
+  document.getElementById("ask").hidden = false;
+  document.getElementById("lacks").hidden = true;
+  waitFor(() => signIn());
+} else if (link) await signIn();

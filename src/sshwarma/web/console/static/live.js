@@ -9,6 +9,7 @@ const more = document.getElementById("more");
 const stop = document.getElementById("stop");
 const NEAR_END_PIXELS = 40;
 const MAX_ROWS = 500;
+const TOO_MANY_MILLISECONDS = 10_000;
 const KINDS = ["here", "tools", "files", "memory", "turns", "calls", "questions"];
 const drafts = new Map();
 let wasOpen = false; // what happened while it was not is not told
@@ -135,7 +136,7 @@ document.addEventListener("visibilitychange", markRead);
 function open() {
   const address = new URL("/live", location.href);
   address.protocol = address.protocol.replace("http", "ws");
-  address.search = new URLSearchParams({ in: log.dataset.room, after });
+  address.search = new URLSearchParams({ in: log.dataset.room, after, owner: document.documentElement.dataset.owner });
   const socket = new WebSocket(address);
   socket.onopen = () => {
     wait = 250;
@@ -155,7 +156,11 @@ function open() {
       state.textContent = "Signed out: nothing new comes here.";
       document.addEventListener("signedin", open, { once: true });
       endSession();
-    } else if (code === 4403 || code === 4429) state.textContent = reason;
+    } else if (code === 4403) state.textContent = reason;
+    else if (code === 4429) {
+      state.textContent = `${reason} This one is tried again, until another is closed.`;
+      setTimeout(open, TOO_MANY_MILLISECONDS);
+    }
     else {
       state.textContent = "Not connected. Trying again …";
       setTimeout(open, wait * (0.75 + Math.random() / 2));

@@ -81,7 +81,8 @@ const leaveModes = () => terminal.write("\x1b[!p\x1b[?2004l\x1b[?1l\x1b[?25h\x1b
 function connect() {
   const address = new URL("/term", location.href);
   address.protocol = address.protocol.replace("http", "ws");
-  if (place.dataset.room) address.search = new URLSearchParams({ in: place.dataset.room });
+  address.searchParams.set("owner", document.documentElement.dataset.owner);
+  if (place.dataset.room) address.searchParams.set("in", place.dataset.room);
   state.textContent = "Connecting …";
   const mine = (socket = new WebSocket(address, SUBPROTOCOL));
   mine.binaryType = "arraybuffer";
