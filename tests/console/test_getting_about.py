@@ -58,6 +58,26 @@ def test_front_page_searches_the_chosen_room(
     assert "a lantern there" in plain.locator("#result").inner_text()
 
 
+def test_what_a_search_finds_leads_there(
+    alice: Person, bob: Person, room: str, name: Callable[[str], str], tabs: Tabs
+) -> None:
+    word = name("zebra")
+    alice.does(f"say --room {room} a {word} <b>here</b>")
+    bob.does(f"tell {alice.name} the {word} again")
+    page = tabs(alice)
+    page.locator("#search").fill(word)
+    page.locator("#search-in").select_option("")
+    page.get_by_role("button", name="Search").click()
+    found = page.locator(".hits li")
+    found.nth(1).wait_for()
+    assert "<b>here</b>" in found.nth(1).inner_text()
+    assert find_violations(page) == []
+    assert found.nth(0).locator("a").get_attribute("href") == f"/messages/{bob.name}"
+    found.nth(1).locator("a").click()
+    page.wait_for_url(f"**/room/{room}/row/*")
+    assert word in page.locator(".row.marked").inner_text()
+
+
 def test_search_offers_no_room_that_one_may_not_enter(
     alice: Person, bob: Person, room: str, tabs: Tabs
 ) -> None:

@@ -103,7 +103,8 @@ class McpSettings(SettingsSection):
     command: Annotated[tuple[str, ...], AfterValidator(_check_command_words)] = Field(
         (),
         max_length=MAX_COMMAND_WORDS,
-        description="Program to start and its arguments; runs without a shell.",
+        description="Program to start and its arguments, without a shell; ${NAME} is read from the "
+        "environment, and stands in the list of processes then.",
     )
     url: Annotated[str, AfterValidator(_check_server_url)] | None = Field(
         None, description="URL of the server, if it is not a command."

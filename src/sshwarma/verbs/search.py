@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -22,6 +22,9 @@ from sshwarma.world.errors import Invalid
 from sshwarma.world.reader import Reader
 from sshwarma.world.row import Row
 
+PRIVATE_LOG: Final = "(private)"
+"""The name of the room of a private message."""
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
@@ -36,21 +39,25 @@ class SearchResults:
     peer: Annotated[SkipJsonSchema[str], Field(exclude=True)] = ""
 
 
+def describe_count(results: SearchResults) -> str:
+    """Return how many rows were found."""
+    count = len(results.entries)
+    return f"The newest {count} matches" if results.more else f"Found {count}, newest first"
+
+
 @view_for_reader(SearchResults)
 def draw_search_results(results: SearchResults, reader: Reader) -> Block:
     """Draw the rows that match a search, each cut to one line around a match."""
     if not results.entries:
         return block(line(f"The search found nothing: {results.words}."))
-    count = len(results.entries)
-    heading = f"The newest {count} matches" if results.more else f"Found {count}, newest first"
     return block(
-        line(("heading", f"{heading}:")),
+        line(("heading", f"{describe_count(results)}:")),
         *draw_columns(
             (
                 ("time", format_clock(entry.at)),
                 ("room", entry.room),
                 f"#{entry.seq}",
-                ("name", _name_author(entry, reader)),
+                ("name", name_entry_author(entry, reader)),
                 ("dim" if entry.dropped else "text", make_snippet(entry.text, results.words)),
             )
             for entry in results.entries
@@ -60,7 +67,7 @@ def draw_search_results(results: SearchResults, reader: Reader) -> Block:
     )
 
 
-def _name_author(entry: HistoryEntry, reader: Reader) -> str:
+def name_entry_author(entry: HistoryEntry, reader: Reader) -> str:
     """Return who said a row; of a call or its result, the tool and who called it."""
     if not entry.kind.startswith("tool."):
         return entry.who
@@ -140,7 +147,7 @@ async def search_logs(
         text,
         tuple(
             replace(
-                make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, "(private)")),
+                make_history_entry(caller, hit.row, room=names.get(hit.row.room_id, PRIVATE_LOG)),
                 turn=hit.turn_id,
                 dropped=hit.dropped,
             )
