@@ -11,7 +11,7 @@ const seen = new IntersectionObserver((found) => {
     seen.unobserve(target);
     const card = target.closest(".question");
     card.dataset.isRead = "";
-    card.querySelector(".actions > .s-warn").hidden = true;
+    card.querySelector(".actions > .s-warn").classList.add("unneeded"); // its place stays, or the buttons would move
   }
 });
 
@@ -20,7 +20,7 @@ function watch(card) {
   if (!button) return;
   const end = Object.assign(document.createElement("span"), { className: "end" });
   card.querySelector("pre").append(end);
-  card.querySelector(".actions > .s-warn").hidden = false;
+  card.querySelector(".actions > .s-warn").classList.remove("unneeded");
   button.disabled = true;
   seen.observe(end);
 }
