@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -31,3 +32,15 @@ async def test_setting_has_its_default_unless_it_is_set(name: str, bob: Someone)
     assert read_user_setting({name: "no such value"}, name) == first
     await do(bob, f"/set {name} {others[0]}")
     assert read_user_setting(bob.agent.prefs, name) == others[0]
+
+
+async def test_settings_and_aliases_at_once_are_all_kept(bob: Someone) -> None:
+    """As of two terminals: each line has read them before the other stores."""
+    names = list(USER_SETTINGS)
+    lines = [f"/set {name} {USER_SETTINGS[name].values[1]}" for name in names]
+    lines += [f"/alias short{number} = /look" for number in range(5)]
+    await asyncio.gather(*(do(bob, line) for line in lines))
+    assert {name: read_user_setting(bob.agent.prefs, name) for name in names} == {
+        name: USER_SETTINGS[name].values[1] for name in names
+    }
+    assert set(bob.agent.aliases) == {f"short{number}" for number in range(5)}

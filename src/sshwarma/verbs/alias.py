@@ -18,6 +18,7 @@ from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error, too_long_error
 from sshwarma.world.reader import Reader, next_call
+from sshwarma.world.store import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,23 +88,41 @@ async def alias(
         raise empty_error("meaning", hint="- removes the alias.")
     if meaning.strip() == "-":
         _check_exists(short, aliases)
-        del aliases[short]
         answer = f"Removed the alias /{short}."
     else:
-        if len(meaning.strip()) > MAX_ALIAS_MEANING_CHARACTERS:
-            raise too_long_error("meaning", len(meaning.strip()), MAX_ALIAS_MEANING_CHARACTERS)
-        if has_key_prefix(meaning):
-            raise Invalid(
-                "The meaning looks like it contains a key.",
-                hint="An alias is stored, and the audit shows it. Keep keys out of it.",
-            )
-        aliases[short] = meaning.strip()
-        answer = f"/{short} now means {aliases[short]}"
-    if len(aliases) > MAX_ALIASES:
-        raise Conflict(f"You can have at most {MAX_ALIASES} aliases.")
-    caller.charge_text_volume(len(aliases.get(short, "").encode()))
-    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, aliases=aliases))
+        _check_meaning(meaning.strip())
+        answer = f"/{short} now means {meaning.strip()}"
+    is_removal = meaning.strip() == "-"
+    if not is_removal:
+        _check_count(len({*aliases, short}))
+    caller.charge_text_volume(0 if is_removal else len(meaning.strip().encode()))
+
+    def store(tx: Change) -> None:
+        agent, _ = agents.read_agent(tx.conn, caller.agent.id)  # another terminal may set one, too
+        stored = dict(agent.aliases) if agent is not None else {}
+        stored.pop(short, None)
+        if not is_removal:
+            stored[short] = meaning.strip()
+        _check_count(len(stored))
+        agents.update_agent(tx, caller.agent.id, aliases=stored)
+
+    await caller.change(store)
     return Confirmation(answer)
+
+
+def _check_meaning(meaning: str) -> None:
+    if len(meaning) > MAX_ALIAS_MEANING_CHARACTERS:
+        raise too_long_error("meaning", len(meaning), MAX_ALIAS_MEANING_CHARACTERS)
+    if has_key_prefix(meaning):
+        raise Invalid(
+            "The meaning looks like it contains a key.",
+            hint="An alias is stored, and the audit shows it. Keep keys out of it.",
+        )
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_ALIASES:
+        raise Conflict(f"You can have at most {MAX_ALIASES} aliases.")
 
 
 def _check_exists(alias: str, known: Mapping[str, str]) -> None:

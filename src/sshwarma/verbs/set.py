@@ -17,6 +17,7 @@ from sshwarma.world import agents
 from sshwarma.world.access import TokenScope
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Invalid, NotFound
+from sshwarma.world.store import Change
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,11 @@ async def change_user_setting(
         raise Invalid(
             f"{setting}: choose one of: {', '.join(known.values)} (got {format_given(value)})."
         )
-    prefs[setting] = value
-    await caller.change(lambda tx: agents.update_agent(tx, caller.agent.id, prefs=prefs))
+
+    def store(tx: Change) -> None:
+        stored, _ = agents.read_agent(tx.conn, caller.agent.id)  # another terminal may set one, too
+        prefs = dict(stored.prefs) if stored is not None else {}
+        agents.update_agent(tx, caller.agent.id, prefs=prefs | {setting: value})
+
+    await caller.change(store)
     return Confirmation(f"{setting} is {value}.")

@@ -86,12 +86,10 @@ def keep_answer_secret() -> None:
         request.has_secret = True
 
 
-def store_key_with(work: Callable[[Change], T]) -> Callable[[Change], T]:
-    """Return a change that stores the key of the running request, if it has one, too."""
+def find_unstored_request() -> KeyedRequest | None:
+    """Return the running request, if it has a key that is not stored yet."""
     request = running_request.get()
-    if request is None or request.is_stored or request.is_over:
-        return work
-    return request.store_with(work)
+    return None if request is None or request.is_stored or request.is_over else request
 
 
 def find_key(conn: Connection, agent_id: str, key: str, now: int) -> StoredKey | None:

@@ -46,7 +46,7 @@ from sshwarma.world.open_requests import OpenRequests
 from sshwarma.world.presence import Presence
 from sshwarma.world.reader import next_call
 from sshwarma.world.reports import Reports
-from sshwarma.world.request_keys import store_key_with
+from sshwarma.world.request_keys import find_unstored_request
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
 from sshwarma.world.schema_check import check_complete
@@ -152,9 +152,16 @@ class World:
         Raises:
             WorldError: with the reason, if the world does not allow it.
         """
-        if not may_postpone:  # what nobody waits for is no part of a request
-            work = store_key_with(work)
-        result = await self.store.write(mark_cause(work), may_postpone=may_postpone)
+        # What nobody waits for is no part of a request.
+        request = None if may_postpone else find_unstored_request()
+        if request is not None:
+            work = request.store_with(work)
+        try:
+            result = await self.store.write(mark_cause(work), may_postpone=may_postpone)
+        except Exception:
+            if request is not None:  # its key was not stored either
+                request.is_stored = False
+            raise
         if self._refresh_task is not None and not self._refresh_task.done():
             # A caller that changes an agent must see the change; cancelling the caller must not
             # stop that.
