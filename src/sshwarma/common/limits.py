@@ -558,8 +558,8 @@ MAX_SHOWN_PEOPLE: Final = 50
 """People that a look names; the rest are counted. A crowd costs no more than one screen."""
 
 MAX_CONVERSATIONS: Final = 200
-"""Private conversations that a page lists, those with the newest message first: nobody reads a longer
-list, and a search finds the others."""
+"""Private conversations that a page lists, those with the newest message first: nobody reads a
+longer list, and a search finds the others."""
 
 MAX_SHOWN_UNREAD: Final = 20
 """Unread messages that a login shows; the older ones are counted. They fit on one screen, above the
