@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from console.test_for_everybody import DESK, PHONE, find_violations
-from support.console_tabs import Tabs
+from support.console_tabs import Tabs, find_link
 from support.driver import Person, Server
 from support.driver.fixtures import serving
 from support.driver.installed import PROGRAMS
@@ -138,6 +138,31 @@ def test_page_of_a_tool_reaches_nothing_but_its_data(ann: Person, bench: str, ta
     stranger = page.context.browser.new_context()  # type: ignore[union-attr]
     assert stranger.request.get(answer.url).status == 401
     stranger.close()
+
+
+@needs_bubblewrap
+def test_pages_of_tools_and_of_other_servers_are_never_shown_at_once(
+    ann: Person, bench: str, browser: Browser
+) -> None:
+    """They would reach each other, and the other server's may send what it is given."""
+    run(ann, "shown:spy", text="x")
+    run(ann, "shown:own", text="http://localhost:1/")
+    page = browser.new_page()
+    link = find_link(ann)
+    page.goto(link)
+    page.wait_for_url(lambda url: url.endswith("/"))
+    page.goto(f"{link.partition('/in')[0]}/room/{bench}")
+    for number in (0, 1):
+        page.locator("#log details.call").nth(number).locator("summary").click()
+    own = page.locator("#log .frame:not([data-asks])")
+    own.locator("iframe").wait_for()
+    page.get_by_role("button", name="Load http://localhost:1/").click()
+    page.locator("#log .frame[data-asks] iframe").wait_for()
+    assert own.locator("iframe").count() == 0
+    own.get_by_role("button", name="Load Page of shown:spy").click()
+    own.locator("iframe").wait_for()
+    assert page.locator("#log .frame[data-asks] iframe").count() == 0
+    page.close()
 
 
 @needs_bubblewrap
