@@ -116,13 +116,13 @@ async def find_call(caller: Caller, seq: int) -> CallRecord:
     """
     await caller.require(Right.ENTER)
 
-    def read(conn: Connection) -> tuple[CallRecord | None, bool]:
+    def read(conn: Connection) -> CallRecord | None:
         row = rows.read_numbered(conn, caller.room_id, seq)
-        return (calls.read_recorded_call(conn, row) if row is not None else None), row is not None
+        if row is None:
+            raise unknown_row_error(seq)
+        return calls.read_recorded_call(conn, row)
 
-    found, is_there = await caller.world.store.read(read)
-    if not is_there:
-        raise unknown_row_error(seq)
+    found = await caller.world.store.read(read)
     if found is None:
         raise NotFound(f"Row {seq} is no call of a tool.")
     return found

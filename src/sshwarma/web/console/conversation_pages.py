@@ -89,7 +89,7 @@ class ConversationPages:
 
 
 async def _read_messages(caller: Caller, peer: Agent, before: int) -> HistoryPage | None:
-    """Return messages with an agent; None if there are none."""
+    """Return messages with an agent; None before the first."""
     find = partial(private_messages.find_private_log, one_id=caller.agent.id, other_id=peer.id)
     if await caller.world.store.read(find) is None:
         return None

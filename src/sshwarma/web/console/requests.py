@@ -23,25 +23,18 @@ from sshwarma.services import Services
 from sshwarma.verbs.edit_draft import EditDraft
 from sshwarma.verbs.file_views import FileChange
 from sshwarma.verbs.line_rate import LineRateLimiter
-from sshwarma.verbs.log_rows import make_snippet
 from sshwarma.verbs.refusal_view import draw_refusal
-from sshwarma.verbs.search import (
-    PRIVATE_LOG,
-    SearchResults,
-    describe_count,
-    name_entry_author,
-)
-from sshwarma.verbs.views import format_clock
+from sshwarma.verbs.search import SearchResults
 from sshwarma.web.console.frames import (
     HEADERS,
     Frames,
     find_page,
-    message_path,
     render_block,
     render_result,
     room_path,
     wants_part,
 )
+from sshwarma.web.console.search_hits import list_hits
 from sshwarma.web.console.sign_in import BrowserSignIn, check_origin
 from sshwarma.web.errors import HTTP_STATUSES, Unauthorized
 from sshwarma.web.request_body import client_address
@@ -197,27 +190,12 @@ class ConsoleRequests:
             before = result.line.removesuffix(result.text)
             return self.frames.render("draft.html", draft=result, path=path, before=before)
         if isinstance(result, SearchResults) and result.entries:
-            return self._draw_search(caller, result)
+            return self.frames.render("search.html", **list_hits(caller, result))
         drawn = await asyncio.to_thread(render_result, result)  # it may have megabytes
         if isinstance(result, FileChange) and result.version:
             room = await caller.room()
             return self.frames.render("file_change.html", change=result, drawn=drawn, room=room)
         return drawn
-
-    def _draw_search(self, caller: Caller, results: SearchResults) -> Markup:
-        """Return what a search found as HTML, with a link for each row."""
-        hits = []
-        for entry in results.entries:
-            if entry.room != PRIVATE_LOG:
-                path, place = room_path(entry.room, "row", str(entry.seq)), entry.room
-            else:  # of one's own, whom it was for is not known here
-                is_own = entry.who == caller.agent.name
-                path = "/messages" if is_own else message_path(entry.who)
-                place = "private message"
-            who = name_entry_author(entry, caller.reader)
-            text = make_snippet(entry.text, results.words)
-            hits.append((entry, path, place, format_clock(entry.at), who, text))
-        return self.frames.render("search.html", count=describe_count(results), hits=hits)
 
 
 def _refuse(error: WorldError) -> Answer:

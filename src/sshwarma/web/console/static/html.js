@@ -19,3 +19,12 @@ export function dropUnsafeLinks(root) {
     link.title = "Not a link: a page at another port of this host would get the cookie that signs you in.";
   }
 }
+
+// Draws a part of a page again: what is open there stays open or closed, and what has the focus keeps it.
+export function drawAgain(place, html) {
+  const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
+  const wereOpen = [...place.querySelectorAll("details[id]")].map((one) => [one.id, one.open]);
+  setHTML(place, html);
+  for (const [id, isOpen] of wereOpen) document.getElementById(id)?.toggleAttribute("open", isOpen);
+  if (focused) document.getElementById(focused)?.focus();
+}

@@ -1,6 +1,6 @@
 // Pages of toolsets and servers: fetched again after each change, and while somebody looks at them.
 import { endSession, fetchPart, owner } from "./act.js";
-import { setHTML } from "./html.js";
+import { drawAgain, setHTML } from "./html.js";
 
 const place = document.getElementById("managed");
 const answer = document.getElementById("managed-answer");
@@ -26,11 +26,7 @@ async function refresh({ isForced = false } = {}) {
     }
     if (!found.ok || (html === shown && !isForced)) return;
     shown = html;
-    const focused = place.contains(document.activeElement) ? document.activeElement.id : "";
-    const open = [...place.querySelectorAll("details[open][id]")].map((one) => one.id);
-    setHTML(place, html);
-    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
-    if (focused) document.getElementById(focused)?.focus();
+    drawAgain(place, html);
   } catch {
     // The next one may come.
   } finally {

@@ -1,6 +1,6 @@
 // Private messages: asked for again while somebody looks at them, and read once somebody has seen them.
 import { fetchPart } from "./act.js";
-import { setHTML } from "./html.js";
+import { drawAgain } from "./html.js";
 
 const place = document.getElementById("polled");
 const EVERY_MILLISECONDS = 4000;
@@ -13,9 +13,7 @@ async function refresh() {
     const html = await answer.text();
     if (!answer.ok || html === shown || place.contains(document.activeElement)) return; // what has the focus stays
     shown = html;
-    const open = [...place.querySelectorAll("details[open][id]")].map((one) => one.id);
-    setHTML(place, html);
-    for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+    drawAgain(place, html);
     await markRead();
   } catch {
     // The next time will do.
