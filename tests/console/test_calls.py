@@ -219,17 +219,33 @@ def test_calls_of_a_removed_toolset_still_show(
     assert page.locator("#log .call-details", has_text="not installed any more").is_visible()
 
 
-@needs_bubblewrap
-def test_call_is_allowed_once_its_arguments_were_seen(
+TwoTabs = tuple[Page, Page]
+"""The tabs of somebody who may answer for a room, and of somebody who may not."""
+
+
+@pytest.fixture
+def two_tabs(
     house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
-) -> None:
+) -> Iterator[TwoTabs]:
     bob = house.person(name("bob"))
     bob.does(f"join {bench}")
     page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
     page.locator("#here", has_text=bob.name).wait_for()
+    yield page, other
+    bob.hang_up()
+
+
+def ask_to_run(page: Page, command: str) -> None:
+    """Run a command that waits for an approval, in the prompt of a tab."""
+    page.fill("#text", f"/run app-builder:run_command {json.dumps({'command': command})}")
+    page.press("#text", "Enter")
+
+
+@needs_bubblewrap
+def test_call_is_allowed_once_its_arguments_were_seen(two_tabs: TwoTabs) -> None:
+    page, other = two_tabs
     command = "echo hello" + "\n" * 60 + "echo worse"
-    other.fill("#text", f"/run app-builder:run_command {json.dumps({'command': command})}")
-    other.press("#text", "Enter")
+    ask_to_run(other, command)
     card = page.locator("#questions .question")
     card.get_by_text("Scroll the arguments to their end").wait_for()
     allow = card.get_by_role("button", name="Allow once")
@@ -242,20 +258,15 @@ def test_call_is_allowed_once_its_arguments_were_seen(
     allow.click()
     card.wait_for(state="detached")
     other.locator("#answer", has_text="worse").wait_for()
-    bob.hang_up()
 
 
 @needs_bubblewrap
 def test_card_that_takes_the_place_of_another_is_not_pressed(
-    house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
+    ann: Person, bench: str, two_tabs: TwoTabs
 ) -> None:
-    bob = house.person(name("bob"))
-    bob.does(f"join {bench}")
-    page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
-    page.locator("#here", has_text=bob.name).wait_for()
+    page, other = two_tabs
     for word in ("first", "second"):
-        other.fill("#text", f'/run app-builder:run_command {{"command": "echo {word}"}}')
-        other.press("#text", "Enter")
+        ask_to_run(other, f"echo {word}")
         page.locator("#questions .question", has_text=word).wait_for()
     buttons = page.get_by_role("button", name="Allow once")
     expect(buttons.first).to_be_enabled()
@@ -273,21 +284,12 @@ def test_card_that_takes_the_place_of_another_is_not_pressed(
     assert page.locator("#questions .question", has_text="second").count() == 1
     buttons.click()
     other.locator("#log", has_text="second").wait_for()
-    bob.hang_up()
 
 
 @needs_bubblewrap
-def test_approval_is_answered_in_either_place(
-    house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
-) -> None:
-    bob = house.person(name("bob"))
-    bob.does(f"join {bench}")
-    page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
-    page.locator("#here", has_text=bob.name).wait_for()
-    command = json.dumps({"command": "echo '<b>done</b>'"})
-    asked = f"/run app-builder:run_command {command}"
-    other.fill("#text", asked)
-    other.press("#text", "Enter")
+def test_approval_is_answered_in_either_place(ann: Person, bench: str, two_tabs: TwoTabs) -> None:
+    page, other = two_tabs
+    ask_to_run(other, "echo '<b>done</b>'")
     card = page.locator("#questions .question")
     card.wait_for()
     assert "<b>done</b>" in card.locator("pre").inner_text()
@@ -298,29 +300,23 @@ def test_approval_is_answered_in_either_place(
     card.wait_for(state="detached")
     other.locator("#questions .question").wait_for(state="detached")
     other.locator("#answer", has_text="<b>done</b>").wait_for()
-    other.fill("#text", asked)
-    other.press("#text", "Enter")
+    ask_to_run(other, "echo '<b>done</b>'")
     card.wait_for()
     ann.does(f"deny not now --room {bench}")
     card.wait_for(state="detached")
     other.locator("#answer", has_text="not now").wait_for()
-    bob.hang_up()
 
 
 @needs_bubblewrap
 def test_focus_goes_to_the_prompt_after_an_answer(
-    house: Server, ann: Person, bench: str, name: Callable[[str], str], tabs: Tabs
+    ann: Person, bench: str, two_tabs: TwoTabs
 ) -> None:
-    bob = house.person(name("bob"))
-    bob.does(f"join {bench}")
-    page, other = tabs(ann, f"/room/{bench}", viewport=DESK), tabs(bob, f"/room/{bench}")
-    page.locator("#here", has_text=bob.name).wait_for()
+    page, other = two_tabs
     card = page.locator("#questions .question")
     prompt, why = page.locator("#text"), page.locator("#questions [name=why]")
 
     def ask() -> None:
-        other.fill("#text", f"/run app-builder:run_command {json.dumps({'command': 'true'})}")
-        other.press("#text", "Enter")
+        ask_to_run(other, "true")
         expect(card.get_by_role("button", name="Allow once")).to_be_enabled()
 
     answers: tuple[Callable[[], None], ...] = (
@@ -339,4 +335,3 @@ def test_focus_goes_to_the_prompt_after_an_answer(
     ann.does(f"deny --room {bench}")
     card.wait_for(state="detached")
     expect(page.locator("#log")).to_be_focused()
-    bob.hang_up()
