@@ -31,6 +31,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from sshwarma.terminal.keys import KeyParser
+from sshwarma.world.sqlite_dialect import SqliteDialect
 from sshwarma.world.store import Change, Store
 
 TABLE = "CREATE TABLE rows (n INTEGER PRIMARY KEY, room TEXT, content TEXT)"
@@ -132,7 +133,7 @@ async def compare_writes(store: Store, lite: aiosqlite.Connection) -> None:
 async def measure_sqlite() -> None:
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("store.db", "lite.db")]
-        store = Store(paths[0], lambda event: None)
+        store = Store(SqliteDialect(paths[0]), lambda event: None)
         await store.write(lambda change: change.conn.execute(text(TABLE)))
         await store.write(lambda change: change.conn.execute(text(INSERT)))
         lite = await aiosqlite.connect(paths[1], isolation_level=None)

@@ -169,10 +169,10 @@ def _canonical(name: str) -> str:
 
 
 def _declared() -> dict[str, str]:
-    """Version ranges of the dependencies and of the extra `local`, by canonical name."""
+    """Version ranges of the dependencies, and of the extras that we import."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extra = project["optional-dependencies"]["local"]
-    lines = [*project["dependencies"], *extra]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["local"], *extras["postgres"]]
     split = (re.match(r"([\w.-]+)(?:\[.*?\])?(.*)", line) for line in lines)
     return {_canonical(found[1]): found[2] for found in split if found}
 

@@ -1,4 +1,7 @@
-"""Fixtures: `newborn`, the file of a new world; `world_file`, a copy of it.
+"""Fixtures: databases of new worlds.
+
+`database` is where a test's world is: a file, or a database of a PostgreSQL server, by the option
+`--store`. `world_file` is always a file, for tests whose subject is SQLite or its file.
 
 A migration and the first tree take longer than most tests, and SQLAlchemy compiles each statement
 again for each database: in a test run they share what is compiled.
@@ -9,14 +12,20 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import Engine, NullPool, create_engine
 from sqlalchemy.util import LRUCache
+
+from sshwarma.world.databases import DatabaseUrl, Location
+from support import lanes
+from support.postgres import PostgresServer, running_postgres
 
 MAX_STATEMENTS = 2000
 
@@ -33,7 +42,7 @@ def newborn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         await (await World.open(path, tool_specs())).close()
 
     with sharing_statements():
-        asyncio.run(once())
+        _run_apart(once())
         assert not path.with_name("world.db-wal").exists()
         yield path
 
@@ -42,6 +51,98 @@ def newborn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def world_file(newborn: Path, tmp_path: Path) -> Path:
     """The file of a new world of the test's own, `world.db` in its directory."""
     return Path(shutil.copyfile(newborn, tmp_path / "world.db"))
+
+
+def _run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in a loop of its own, also where another runs in this thread."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, work).result()
+
+
+STORES = {"sqlite": ("sqlite",), "postgres": ("postgres",), "both": ("sqlite", "postgres")}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store",
+        choices=tuple(STORES),
+        default="sqlite",
+        help="the database of worlds in tests",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that uses a database with each of the chosen ones."""
+    if "store_name" not in metafunc.fixturenames:
+        return
+    stores = STORES[metafunc.config.getoption("--store")]
+    for name in ("sqlite", "postgres"):
+        if metafunc.definition.get_closest_marker(name):
+            stores = (name,)
+    if stores != ("sqlite",):
+        metafunc.parametrize("store_name", stores, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests of other databases; with PostgreSQL alone, those of none, too."""
+    chosen = config.getoption("--store")
+    left_out = []
+    for item in items:
+        is_postgres = "[postgres" in item.name or item.get_closest_marker("postgres") is not None
+        if (chosen == "sqlite" and is_postgres) or (chosen == "postgres" and not is_postgres):
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.fixture(scope="session")
+def store_name(request: pytest.FixtureRequest) -> str:
+    """The kind of database of this test's world: `sqlite` or `postgres`."""
+    return str(getattr(request, "param", "sqlite"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server of this process's own."""
+    with running_postgres() as server:
+        lanes.started()  # of the run, and of no test
+        yield server
+    lanes.started()
+
+
+@pytest.fixture(scope="session")
+def newborn_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The name of the database of a world that was just made, to be copied."""
+    from sshwarma.verbs.registry import tool_specs
+    from sshwarma.world.world import World
+
+    async def once() -> None:
+        await (await World.open(made, tool_specs())).close()
+
+    made = postgres_server.create()
+    with sharing_statements():
+        _run_apart(once())
+        yield made.text.rpartition("/")[2]
+
+
+@contextmanager
+def copied_database(request: pytest.FixtureRequest, store: str, folder: Path) -> Iterator[Location]:
+    """A copy of a new world, in a folder or on the server."""
+    if store == "sqlite":
+        yield Path(shutil.copyfile(request.getfixturevalue("newborn"), folder / "world.db"))
+        return
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    made = server.create(request.getfixturevalue("newborn_database"))
+    yield made
+    server.drop(made)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, store_name: str, tmp_path: Path) -> Iterator[Location]:
+    """The database of a new world of the test's own."""
+    with copied_database(request, store_name, tmp_path) as made:
+        yield made
 
 
 def damage_table(database: Path, table: str) -> None:
@@ -59,34 +160,40 @@ def damage_table(database: Path, table: str) -> None:
 @contextmanager
 def sharing_statements() -> Iterator[None]:
     """Give all engines of a store one dialect and cache of compiled statements."""
-    from sshwarma.world import sqlite_engine
+    from sshwarma.world import postgres_dialect, sqlite_engine
 
     first = create_engine("sqlite://", poolclass=NullPool)
     with first.connect():  # the first connection completes the dialect
         pass
     cache: LRUCache[Any, Any] = LRUCache(MAX_STATEMENTS)
+    dialects: dict[str, Any] = {"sqlite": first.dialect}
 
     def create_sharing_engine(*args: Any, **options: Any) -> Engine:
         engine = create_engine(*args, **options).execution_options(compiled_cache=cache)
-        engine.dialect = first.dialect
+        engine.dialect = dialects.setdefault(engine.dialect.name, engine.dialect)
         return engine
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite_engine, "create_engine", create_sharing_engine)
+        patch.setattr(postgres_dialect, "create_engine", create_sharing_engine)
         yield
 
 
-def read_misnamed_tools(path: Path) -> list[str]:
+def read_misnamed_tools(location: Location) -> list[str]:
     """Return the tools of a world whose stored names are not those that lists show."""
     from sshwarma.world.tool_names import make_stored_names
 
-    with closing(sqlite3.connect(path)) as database:
-        try:
-            found = database.execute(
-                "SELECT kind, qualified_name, name_for_models, name_for_mcp FROM things"
-            ).fetchall()
-        except sqlite3.DatabaseError:  # of a test that damages it
-            return []
+    query = "SELECT kind, qualified_name, name_for_models, name_for_mcp FROM things"
+    found: list[tuple[Any, ...]]
+    if isinstance(location, DatabaseUrl):
+        with psycopg.connect(location.text) as conn:
+            found = conn.execute(query).fetchall()
+    else:
+        with closing(sqlite3.connect(location)) as database:
+            try:
+                found = database.execute(query).fetchall()
+            except sqlite3.DatabaseError:  # of a test that damages it
+                return []
     return [
         str(name) for kind, name, *stored in found
         if stored != list(make_stored_names(kind, name).values())

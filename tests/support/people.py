@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -20,6 +18,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.world import agents, things
 from sshwarma.world.agents import Agent, AgentKind
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.doors import Door
 from sshwarma.world.errors import WorldError
 from sshwarma.world.loadout import Loadout
@@ -27,7 +26,7 @@ from sshwarma.world.presence import AgentConnection
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
-from support.databases import read_misnamed_tools
+from support.databases import copied_database, read_misnamed_tools
 from support.services import close_services, services_in
 
 T = TypeVar("T")
@@ -142,18 +141,18 @@ def _stand(world: World, agent: Agent, room: str, door: Door) -> Someone:
 
 
 @asynccontextmanager
-async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
+async def opened(location: Location, *, shared: tuple[str, ...] = ()) -> AsyncIterator[World]:
     """The world of a copy of `newborn`, closed afterwards.
 
     Its tools must be stored with the names that lists show. It must leave no task and no thread.
     What tests share may: its tasks run coroutines of the modules `shared`.
     """
     before, threads = asyncio.all_tasks(), set(threading.enumerate())
-    made = await World.open(path, ())  # `newborn` has the built-in tools already
+    made = await World.open(location, ())  # `newborn` has the built-in tools already
     yield made
     await close_services(made)
     await made.close()
-    assert read_misnamed_tools(path) == []
+    assert read_misnamed_tools(location) == []
     left = {
         task
         for task in asyncio.all_tasks() - before - {asyncio.current_task()}
@@ -165,20 +164,20 @@ async def opened(path: Path, *, shared: tuple[str, ...] = ()) -> AsyncIterator[W
 
 
 @pytest.fixture
-async def world(world_file: Path) -> AsyncIterator[World]:
+async def world(database: Location) -> AsyncIterator[World]:
     """A new world, closed afterwards."""
-    async with opened(world_file) as made:
+    async with opened(database) as made:
         yield made
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shared_world(
-    newborn: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, store_name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[World]:
     """One world for those tests of a module that change nothing in it."""
-    path = shutil.copyfile(newborn, tmp_path_factory.mktemp("shared") / "world.db")
-    async with opened(Path(path)) as made:
-        yield made
+    with copied_database(request, store_name, tmp_path_factory.mktemp("shared")) as database:
+        async with opened(database) as made:
+            yield made
 
 
 @pytest.fixture

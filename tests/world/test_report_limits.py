@@ -25,7 +25,7 @@ from sshwarma.world.world import World
 from support.asking import Asking
 from support.waiting import until
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.sqlite, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
 ENDLESS = [

@@ -17,6 +17,8 @@ from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone, do
 
+pytestmark = pytest.mark.sqlite
+
 KINDS = ("chat", "emote", "tell", "presence", "notice", *CALL_KINDS, "journal.note",
          "journal.decision", "journal.idea", "journal.milestone")  # fmt: skip
 

@@ -17,7 +17,7 @@ from sshwarma.world.reports import Reports, ReportScope
 from support.asking import SECRET, Asking
 from support.people import everything
 
-pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.sqlite, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
 READABLE = (

@@ -66,6 +66,7 @@ async def test_search_has_a_maximum_number_of_words(alice: Someone) -> None:
         assert error.message == f"A search can have at most {MAX_SEARCH_WORDS} words."
 
 
+@pytest.mark.sqlite
 async def test_search_over_the_time_limit_is_refused(
     alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ from sshwarma.world.events import Event, RowAppended, WorldChanged
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.reader import PERSON
 from sshwarma.world.schema import things as tree
+from sshwarma.world.sqlite_dialect import SqliteDialect
 from sshwarma.world.store import Change, Store
 from support.rows import read_rows_after
 
@@ -59,7 +60,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def kept(template: Path, tmp_path: Path, received: list[Event]) -> AsyncIterator[Store]:
     """A store with the tables and one room, and nothing else."""
     path = Path(shutil.copyfile(template, tmp_path / "store.db"))
-    opened = Store(path, received.append)
+    opened = Store(SqliteDialect(path), received.append)
     await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))  # type: ignore[arg-type]
     received.clear()
     yield opened
@@ -227,7 +228,7 @@ async def test_write_queue_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPat
 
 
 async def test_batch_size_is_bounded(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MAX_BATCH_UNITS", 4)
+    monkeypatch.setattr(SqliteDialect, "max_batch_units", 4)
     gate, held = await hold(kept)
     before = kept.counts.commits
     waiting = await queued(kept, *(say(str(n)) for n in range(9)))
@@ -301,7 +302,7 @@ async def test_log_has_no_ties_and_no_gaps_under_many_writers(kept: Store) -> No
 
 async def test_store_that_cannot_open_its_file_refuses_and_tries_again(tmp_path: Path) -> None:
     """A full disk is such a case: SQLite writes when it opens a file with a log."""
-    broken = Store(tmp_path / "missing" / "world.db", print)
+    broken = Store(SqliteDialect(tmp_path / "missing" / "world.db"), print)
     for _ in range(2):
         with pytest.raises(Unavailable, match="could not be written"):
             await asyncio.wait_for(broken.write(lambda tx: tx.now), SECONDS)

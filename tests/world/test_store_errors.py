@@ -8,10 +8,13 @@ import pytest
 from sqlalchemy import Connection
 
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.sqlite_dialect import SqliteDialect
 from sshwarma.world.store import Change, Store
 from sshwarma.world.world import World
 from sshwarma.world.write_check import WriteCheck
 from support.databases import damage_table
+
+pytestmark = pytest.mark.sqlite
 
 
 async def test_damage_is_a_sentence_with_the_remedy(world: World) -> None:
@@ -27,7 +30,7 @@ async def test_damage_is_a_sentence_with_the_remedy(world: World) -> None:
     def write(tx: Change) -> None:
         tx.conn.exec_driver_sql("UPDATE things SET description = 'x'")
 
-    store = Store(path, lambda event: None)
+    store = Store(SqliteDialect(path), lambda event: None)
     with pytest.raises(Unavailable, match="database is damaged") as reading:
         await store.read(read)
     with pytest.raises(Unavailable, match="database is damaged") as writing:
@@ -42,7 +45,7 @@ async def test_health_check_fails_once_damage_was_found(world: World, *, is_read
     """Although its own write, of the first page, succeeds."""
     await world.close()
     damage_table(world.store.path, "invites")
-    store = Store(world.store.path, lambda event: None)
+    store = Store(SqliteDialect(world.store.path), lambda event: None)
     check = WriteCheck(store)
     await check.run()
     with pytest.raises(Unavailable, match="database is damaged"):

@@ -28,6 +28,7 @@ from sshwarma.world import equipment, exits, loadout, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound, WorldError
 from sshwarma.world.migrate import migrate_database
 from sshwarma.world.schema import things as table
+from sshwarma.world.sqlite_dialect import SqliteWriter
 from sshwarma.world.sqlite_engine import create_sqlite_engine
 from sshwarma.world.store import Change
 from sshwarma.world.things import ThingKind
@@ -73,7 +74,7 @@ class Worlds(RuleBasedStateMachine):
         """Carry out a unit as the store would; it must end as expected."""
         self.conn.exec_driver_sql("SAVEPOINT unit")
         try:
-            work(Change(self.conn, {}))
+            work(Change(SqliteWriter(self.conn)))
         except WorldError as refused:
             self.conn.exec_driver_sql("ROLLBACK TO unit")
             assert expected is not None, f"refused: {refused}"

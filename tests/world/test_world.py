@@ -12,6 +12,7 @@ from sshwarma.world import rows, things
 from sshwarma.world import world as world_module
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.migrate import migrate_database
+from sshwarma.world.sqlite_dialect import SqliteDialect
 from sshwarma.world.store import Store
 from sshwarma.world.world import World
 from support.waiting import until
@@ -22,7 +23,7 @@ async def test_world_opens_in_a_directory_of_any_name(tmp_path: Path, name: str)
     path = tmp_path / name / "world.db"
     path.parent.mkdir()
     migrate_database(path)
-    opened = Store(path, lambda _: None)
+    opened = Store(SqliteDialect(path), lambda _: None)
     await opened.write(lambda tx: things.create_thing(tx, None, "room", "den", id="den"))  # type: ignore[arg-type]
     assert await opened.read(lambda conn: things.get_thing(conn, "den")) is not None
     await opened.close()

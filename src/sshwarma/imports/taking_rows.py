@@ -18,7 +18,7 @@ from sshwarma.common.times import format_iso
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.imports.items import RowItem, UsageItem
 from sshwarma.imports.taking_rooms import IMPORT_KEY, ImportRun, set_import_fields
-from sshwarma.world import rows, turns
+from sshwarma.world import turns
 from sshwarma.world.events import RowAppended
 from sshwarma.world.row import Row
 from sshwarma.world.schema import row_tags, tool_calls, usage
@@ -117,7 +117,8 @@ class _Batch:
             return
         conn = run.tx.conn
         values = [
-            {name: getattr(row, name) for name in _COLUMNS} | {"meta": json.dumps(row.meta)}
+            {name: getattr(row, name) for name in _COLUMNS}
+            | {"n": row.n or None, "meta": json.dumps(row.meta)}
             for row in self.rows
         ]
         conn.execute(insert(rows_table), values)
@@ -160,7 +161,8 @@ def _add_row(
     row = Row(
         id=row_id,
         room_id=room_id,
-        seq=run.tx.next_seq(room_id, rows.read_last_seq),
+        seq=run.tx.next_seq(room_id),
+        n=run.tx.next_n() or 0,
         kind=item.kind,
         content=replace_nul(item.content),
         author_id={"person": run.person.id, "model": run.model.id, "": None}[item.author],

@@ -127,7 +127,8 @@ def _clone_rows(
             {
                 "id": row_ids[row.id],
                 "room_id": room_id,
-                "seq": tx.next_seq(room_id, rows.read_last_seq),
+                "seq": tx.next_seq(room_id),
+                "n": tx.next_n(),
                 "turn_id": turn_ids.get(row.turn_id or ""),
                 "parent_row_id": row_ids.get(row.parent_row_id or ""),
                 "author_id": row.author_id,

@@ -35,6 +35,7 @@ from sshwarma.world.schema import invites as invites_table
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.schema import tokens as tokens_table
+from sshwarma.world.sqlite_dialect import SqliteWriter
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import UnreadableError, read_object
 from sshwarma.world.things import Thing, thing_from_row
@@ -83,7 +84,7 @@ def find_failing_start(
     def start() -> None:
         if not is_newest:
             run_migrations(conn)
-        start_world(Change(conn, {}), tools)
+        start_world(Change(SqliteWriter(conn)), tools)
 
     return _try_reading(start, "what a server needs at its start")
 

@@ -94,7 +94,7 @@ class ReportResult:
 class Reports:
     """Answers questions about one database, MAX_RUNNING_REPORTS at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._slots = asyncio.Semaphore(MAX_RUNNING_REPORTS)
         self._waiting = 0
@@ -110,6 +110,8 @@ class Reports:
             Unavailable: if too many queries are waiting.
         """
         _check_statement(sql)
+        if self._path is None:
+            raise Unavailable("SQL questions are not available: this world is on PostgreSQL.")
         if self._waiting >= MAX_WAITING_REPORTS:
             count_refusal("reports")
             raise Unavailable(

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from sqlalchemy import Connection, LargeBinary, RowMapping, cast, func, select
-from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.authors import CAUSE_KEY, EXTERNAL_KEY, HOPS_KEY
 from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
 from sshwarma.world.row import Row
-from sshwarma.world.schema import row_tags, rows
+from sshwarma.world.schema import rows
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import read_object_or_none
 
@@ -27,19 +26,6 @@ CALL_END_KINDS: Final = ("tool.result", "tool.error", "tool.timeout")
 
 CALL_KINDS: Final = ("tool.call", *CALL_END_KINDS)
 """Kinds of the rows of a call: the one that begins it, and those that end it."""
-
-# Appending is the one statement the world executes for every line anybody says, so its text is
-# generated once: 15 us a row where generating it each time through Core costs 60
-# (benchmarks/store.py).
-_COLUMNS: Final = (
-    "id", "room_id", "seq", "turn_id", "parent_row_id", "author_id", "kind", "status",
-    "content", "meta", "created_at",
-)  # fmt: skip
-_INSERT_ROW: Final = str(
-    rows.insert().values(dict.fromkeys(_COLUMNS)).compile(dialect=sqlite.dialect())
-)
-
-_INSERT_TAG: Final = row_tags.insert()
 
 
 def append_row(  # noqa: PLR0913 - one keyword for each column
@@ -69,13 +55,13 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
         meta = {**(meta or {}), EXTERNAL_KEY: True}
     if tx.hook_hops:
         meta = {**(meta or {}), HOPS_KEY: tx.hook_hops}
-    row_id, seq = new_id(), tx.next_seq(room_id, read_last_seq)
-    inserted = tx.conn.exec_driver_sql(
-        _INSERT_ROW,
+    row_id, seq = new_id(), tx.next_seq(room_id)
+    n = tx.insert_row(
         (
             row_id, room_id, seq, turn_id, parent_row_id, author_id, kind, status, content,
             json.dumps(meta, ensure_ascii=False) if meta else None, tx.now,
         ),
+        tags,
     )  # fmt: skip
     row = Row(
         id=row_id,
@@ -89,10 +75,8 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
         turn_id=turn_id,
         status=status,
         meta=meta or {},
-        n=inserted.lastrowid,
+        n=n,
     )
-    for tag in tags:
-        tx.conn.execute(_INSERT_TAG, {"row_id": row.id, "tag": tag})
     tx.publish_on_commit(RowAppended(row, audience, origin))
     return row
 

@@ -27,6 +27,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    TextClause,
     UniqueConstraint,
     text,
 )
@@ -43,11 +44,20 @@ metadata = MetaData(
 Millis = BigInteger().with_variant(Integer(), "sqlite")
 """A Unix time in milliseconds: exceeds 32 bits, the size of PostgreSQL's INTEGER."""
 
+Number = Millis
+"""A number that counts up for as long as the world lasts."""
+
 LIVE = text("deleted_at IS NULL")
 
 
+def _partial_index(
+    name: str, *columns: str | Column[Any], where: TextClause, unique: bool = False
+) -> Index:
+    return Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
 def _live_index(name: str, *columns: str | Column[Any], unique: bool = False) -> Index:
-    return Index(name, *columns, unique=unique, sqlite_where=LIVE)
+    return _partial_index(name, *columns, where=LIVE, unique=unique)
 
 
 def _thing_ref(name: str, *, nullable: bool = False) -> Column[str]:
@@ -79,22 +89,22 @@ things = Table(
     _live_index("ix_things_parent", "parent_id"),
     _live_index("ix_things_kind", "kind"),
     _live_index("uq_things_place", "parent_id", "kind", "name", unique=True),
-    Index(
+    _partial_index(
         "uq_things_qualified",
         "qualified_name",
         unique=True,
-        sqlite_where=text("deleted_at IS NULL AND qualified_name IS NOT NULL"),
+        where=text("deleted_at IS NULL AND qualified_name IS NOT NULL"),
     ),
-    Index(
+    _partial_index(
         "ix_things_auto_load",
         "auto_load",
-        sqlite_where=text("deleted_at IS NULL AND auto_load = 1"),
+        where=text("deleted_at IS NULL AND auto_load = 1"),
     ),
     *(
-        Index(
+        _partial_index(
             f"ix_things_{name}",
             name,
-            sqlite_where=text(f"deleted_at IS NULL AND {name} IS NOT NULL"),
+            where=text(f"deleted_at IS NULL AND {name} IS NOT NULL"),
         )
         for name in ("name_for_models", "name_for_mcp")
     ),
@@ -148,10 +158,10 @@ room_members = Table(
 rows = Table(
     "rows",
     metadata,
-    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("n", Number, primary_key=True, autoincrement=True),
     Column("id", Text, nullable=False, unique=True),
     _thing_ref("room_id"),
-    Column("seq", Integer, nullable=False),
+    Column("seq", Number, nullable=False),
     Column("turn_id", Text, ForeignKey("turns.id")),
     Column("parent_row_id", Text, ForeignKey("rows.id")),
     _thing_ref("author_id", nullable=True),
@@ -161,24 +171,24 @@ rows = Table(
     Column("meta", Text),
     Column("created_at", Millis, nullable=False),
     UniqueConstraint("room_id", "seq"),
-    Index(
+    _partial_index(
         "ix_rows_parent",
         "parent_row_id",
-        sqlite_where=text("parent_row_id IS NOT NULL"),
+        where=text("parent_row_id IS NOT NULL"),
     ),
-    Index(
+    _partial_index(
         "ix_rows_turn",
         "turn_id",
-        sqlite_where=text("turn_id IS NOT NULL"),
+        where=text("turn_id IS NOT NULL"),
     ),
     # Journal and tool queries ask for a few kinds in a room; chat, most of the rows, needs no
     # index.
-    Index(
+    _partial_index(
         "ix_rows_kind",
         "room_id",
         "kind",
         "seq",
-        sqlite_where=text("kind NOT IN ('chat', 'emote', 'presence')"),
+        where=text("kind NOT IN ('chat', 'emote', 'presence')"),
     ),
     sqlite_autoincrement=True,
 )
@@ -212,10 +222,10 @@ turns = Table(
     Column("sent_characters", Text),  # JSON: of results never sent whole, by the row's number
     Index("ix_turns_room", "room_id", "created_at"),
     Index("ix_turns_parent", "parent_turn_id"),
-    Index(
+    _partial_index(
         "ix_turns_request",
         "request_row_id",
-        sqlite_where=text("request_row_id IS NOT NULL"),
+        where=text("request_row_id IS NOT NULL"),
     ),
 )
 
@@ -373,7 +383,7 @@ manifests = Table(
     Column("source_ref", Text),  # its call, turn, commit or restored version
     Column("turn_id", Text, ForeignKey("turns.id")),  # of a tool_run in a turn
     Index("ix_manifests_chat", "room_id", "id"),
-    Index("ix_manifests_turn", "turn_id", sqlite_where=text("turn_id IS NOT NULL")),
+    _partial_index("ix_manifests_turn", "turn_id", where=text("turn_id IS NOT NULL")),
 )
 
 manifest_entries = Table(
@@ -408,14 +418,14 @@ git_authors = Table(  # the names of agents in commits, which stay when an agent
 usage = Table(
     "usage",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True),
+    Column("id", Number, primary_key=True, autoincrement=True),
     Column("session_id", Text, ForeignKey("things.id"), key="room_id", nullable=False),
     Column("agent_id", Text, ForeignKey("things.id")),
     Column("turn_id", Text, ForeignKey("turns.id")),
     Column("model", Text, nullable=False),
     Column("prompt_tokens", Integer, nullable=False),
     Column("completion_tokens", Integer, nullable=False),
-    Column("total_tokens", Integer, Computed("prompt_tokens + completion_tokens")),
+    Column("total_tokens", Integer, Computed("prompt_tokens + completion_tokens", persisted=True)),
     Column("estimated", Integer, nullable=False, server_default="0"),
     Column("created_at", Text, nullable=False),
     Column("cost", Float),  # US dollars; NULL where the price is not known
@@ -426,7 +436,7 @@ usage = Table(
 audit = Table(
     "audit",
     metadata,
-    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("n", Number, primary_key=True, autoincrement=True),
     Column("at", Millis, nullable=False),
     Column("agent_id", Text),  # NULL: the operator at the command line
     Column("room_id", Text),
@@ -443,7 +453,7 @@ audit = Table(
 request_keys = Table(  # of requests of programs that are not to run twice
     "request_keys",
     metadata,
-    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("n", Number, primary_key=True, autoincrement=True),
     Column("agent_id", Text, nullable=False),
     Column("key", Text, nullable=False),
     Column("digest", Text, nullable=False),  # hash of what is asked for
@@ -476,7 +486,7 @@ hooks = Table(  # of rooms: events are posted to another server, or others post 
 hook_deliveries = Table(
     "hook_deliveries",
     metadata,
-    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("n", Number, primary_key=True, autoincrement=True),
     Column("hook_id", Text, nullable=False),
     Column("at", Millis, nullable=False),
     Column("event", Text, nullable=False),
@@ -508,7 +518,7 @@ triggers = Table(  # scripts that events of a room start
 trigger_runs = Table(  # an event of a trigger is here before its script starts
     "trigger_runs",
     metadata,
-    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("n", Number, primary_key=True, autoincrement=True),
     Column("trigger_id", Text, nullable=False),
     Column("event", Text, nullable=False),
     Column("cause", Text, nullable=False),  # what of its conditions was met
@@ -533,7 +543,7 @@ script_state = Table(  # what scripts keep between their runs
 input_lines = Table(
     "input_lines",
     metadata,
-    Column("n", Integer, primary_key=True, autoincrement=True),
+    Column("n", Number, primary_key=True, autoincrement=True),
     _thing_ref("agent_id"),
     Column("line", Text, nullable=False),
     Index("ix_input_lines_agent", "agent_id", "n"),

@@ -6,20 +6,19 @@ one after another, each in a savepoint of one transaction, and commits them toge
 changes a second possible. After the commit the callers get their results, and the events of each
 unit are published, in the order of the units.
 
-Units use a synchronous SQLAlchemy `Connection`, so the same ones can serve PostgreSQL through
-`AsyncConnection.run_sync`. SQLite runs in threads of this module and not through aiosqlite, which
-would switch threads once per statement where this switches once per unit.
+Units use a synchronous SQLAlchemy `Connection` in threads of this module and not in the event loop:
+an asynchronous driver would switch threads or tasks once per statement where this switches once per
+unit. What differs between SQLite and PostgreSQL is behind `dialect.Dialect`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
-import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +26,6 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from sshwarma.common.background import ignore_outcome
 from sshwarma.common.limits import (
@@ -36,23 +34,14 @@ from sshwarma.common.limits import (
     MAX_WAITING_SEARCHES,
 )
 from sshwarma.common.refusals import count_refusal
+from sshwarma.world.dialect import AbandonedTransactionError, Dialect, SnapshotReader, Writer
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event, WorldChanged
-from sshwarma.world.ids import now_ms
-from sshwarma.world.sqlite_engine import create_sqlite_engine
-from sshwarma.world.store_errors import (
-    DAMAGE_HINT,
-    describe_read_error,
-    describe_write_error,
-    find_sqlite_error,
-    is_damage,
-)
+from sshwarma.world.sqlite_dialect import SqliteDialect
+from sshwarma.world.store_errors import DAMAGE_HINT
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
-
-MAX_BATCH_UNITS = 512
-"""Maximum number of units in one transaction, which bounds the wait of the first of them."""
 
 MAX_PUBLISH_SECONDS = 0.005
 """Seconds that one turn of the event loop may spend publishing."""
@@ -72,16 +61,16 @@ class Change:
     say so.
     """
 
-    __slots__ = ("_last_seq", "cause", "conn", "events", "hook_hops", "is_external", "now")
+    __slots__ = ("_writer", "cause", "conn", "events", "hook_hops", "is_external", "now")
 
-    def __init__(self, conn: Connection, last_seq: dict[str, int]) -> None:
-        self.conn = conn
-        self.now = now_ms()
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self.conn = writer.conn
+        self.now = writer.now()
         self.events: list[Event] = []
         self.cause = ""
         self.is_external = False
         self.hook_hops = 0
-        self._last_seq = last_seq
 
     def publish_on_commit(self, happened: Event) -> None:
         """Publish an event after this unit is committed, if it is."""
@@ -89,17 +78,17 @@ class Change:
         if not (isinstance(happened, WorldChanged) and self.events[-1:] == [happened]):
             self.events.append(happened)
 
-    def next_seq(self, room_id: str, read_last: Callable[[Connection, str], int]) -> int:
-        """Return the room's next row number.
+    def next_seq(self, room_id: str) -> int:
+        """Return the room's next row number."""
+        return self._writer.next_seq(room_id)
 
-        The last one is remembered between units, because only the writer appends; a failing unit
-        clears it.
-        """
-        last_seq = self._last_seq.get(room_id)
-        if last_seq is None:
-            last_seq = read_last(self.conn, room_id)
-        self._last_seq[room_id] = last_seq + 1
-        return last_seq + 1
+    def next_n(self) -> int | None:
+        """Return the world's next row number; None if the database numbers rows."""
+        return self._writer.next_n()
+
+    def insert_row(self, values: Sequence[Any], tags: Iterable[str] = ()) -> int:
+        """Insert a row by the values of `ROW_COLUMNS`, with its tags; return its `n`."""
+        return self._writer.insert_row(values, tags)
 
 
 @dataclass(slots=True)
@@ -124,35 +113,42 @@ class StoreCounts:
 
 
 class Store:
-    """The database file of one world.
-
-    Created by `await Store.open(path)`; ended by `close`.
+    """The database of one world. Ended by `close`.
 
     Attributes:
-        path: of the file.
+        dialect: the database.
         counts: what was done since the start.
-        is_damaged: whether SQLite has found damage since the start; other pages may be sound.
+        is_damaged: whether the database has found damage since the start; the rest may be sound.
     """
 
-    def __init__(self, path: Path, publish: Callable[[Event], None]) -> None:
-        self.path = path
+    def __init__(self, dialect: Dialect, publish: Callable[[Event], None]) -> None:
+        self.dialect = dialect
         self.counts = StoreCounts()
         self.is_damaged = False
         self._publish = publish
         self._loop = asyncio.get_running_loop()
         self._unpublished: deque[_WriteJob[Any]] = deque()  # committed, but not yet published
         self._jobs: queue.SimpleQueue[_WriteJob[Any] | None] = queue.SimpleQueue()
-        self._writer_engine = create_sqlite_engine(path)
-        self._reader_engine = create_sqlite_engine(path, read_only=True)
         self._local = threading.local()
-        self._reader_connections: list[Connection] = []
-        self._writer_connection: Connection | None = None
+        self._reader_connections: list[SnapshotReader] = []
+        self._writer_connection: Writer | None = None
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="store-reader")
         self._search_slots = asyncio.Semaphore(MAX_RUNNING_SEARCHES)
         self._waiting_searches = 0
         self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
         self._closed = False
         self._writer.start()
+
+    @property
+    def path(self) -> Path:
+        """The database file.
+
+        Raises:
+            TypeError: if the world is not in a file.
+        """
+        if not isinstance(self.dialect, SqliteDialect):
+            raise TypeError(f"the world is not in a file, but in {self.dialect.place}")
+        return self.dialect.path
 
     async def write(self, work: Callable[[Change], T], *, may_postpone: bool = False) -> T:
         """Run a unit of work; return its result when it is on disk.
@@ -225,33 +221,28 @@ class Store:
         await asyncio.sleep(0)
         while self._unpublished:  # noqa: ASYNC110 - the loop itself drains it
             await asyncio.sleep(0)
-        self._writer_engine.dispose()
-        self._reader_engine.dispose()
+        self.dialect.close()
 
     def _read(self, query: Callable[[Connection], Any]) -> Any:
-        connection: Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._reader_engine.connect()
-            self._local.connection = connection
-            self._reader_connections.append(connection)
-        driver = _driver_connection(connection)
-        driver.execute("BEGIN")  # one snapshot for the whole query
+        reader: SnapshotReader | None = getattr(self._local, "reader", None)
         try:
-            result = query(connection)
-        except DBAPIError as error:
+            if reader is None:
+                reader = self._local.reader = self.dialect.open_reader()
+                self._reader_connections.append(reader)
+            return reader.run(query)
+        except Exception as error:
             self._note_damage(error)
-            raise describe_read_error(error) from error
-        finally:
-            driver.execute("ROLLBACK")
-        return result
+            refusal = self.dialect.describe_read_error(error)
+            if refusal is error:
+                raise
+            raise refusal from error
 
     def _write_all(self) -> None:
-        last_seq: dict[str, int] = {}
         stop = False
         while not stop:
             batch, stop = self._take_batch()
             if batch:
-                self._commit(batch, last_seq)
+                self._commit(batch)
                 self._loop.call_soon_threadsafe(self._settle, batch)
 
     def _take_batch(self) -> tuple[list[_WriteJob[Any]], bool]:
@@ -265,7 +256,7 @@ class Store:
             if not job.may_postpone:
                 commit_at = 0.0
             batch.append(job)
-            if len(batch) == MAX_BATCH_UNITS:
+            if len(batch) == self.dialect.max_batch_units:
                 return batch, False
             try:
                 job = self._jobs.get(timeout=max(commit_at - time.monotonic(), 0.0))
@@ -273,77 +264,71 @@ class Store:
                 return batch, False
         return batch, True
 
-    def _commit(self, batch: list[_WriteJob[Any]], last_seq: dict[str, int]) -> None:
+    def _commit(self, batch: list[_WriteJob[Any]]) -> None:
         start = time.perf_counter()
-        try:
-            self._run_in_transaction(batch, last_seq)
-        except (sqlite3.Error, SQLAlchemyError, _AbandonedTransactionError) as error:
-            self.counts.failed_commits += 1
-            self._note_damage(error)
-            last_seq.clear()
-            cause = find_sqlite_error(error)
-            refusal = describe_write_error(cause)
-            event = (
-                "the world cannot be written to"
-                if isinstance(cause, sqlite3.OperationalError)  # the disk, a lock, a file
-                else "a commit failed"
-            )
-            reason, detail = refusal.message, repr(cause or error)
-            log.error(event, units=len(batch), reason=reason, error=detail)
-            for job in batch:
-                job.error = refusal
-        else:
-            self.counts.commits += 1
-            self.counts.units += len(batch)
-            self.counts.commit_seconds += time.perf_counter() - start
+        for attempt in range(self.dialect.max_attempts):
+            try:
+                self._run_in_transaction(batch, attempt)
+            except Exception as error:
+                if not self.dialect.is_error(error):
+                    raise
+                self.counts.failed_commits += 1
+                if attempt + 1 == self.dialect.max_attempts or not self.dialect.may_retry(error):
+                    self._refuse(batch, error)
+                    return
+            else:
+                break
+        self.counts.commits += 1
+        self.counts.units += len(batch)
+        self.counts.commit_seconds += time.perf_counter() - start
 
-    def _run_in_transaction(self, batch: list[_WriteJob[Any]], last_seq: dict[str, int]) -> None:
+    def _refuse(self, batch: list[_WriteJob[Any]], error: Exception) -> None:
+        self._note_damage(error)
+        refusal, event, detail = self.dialect.describe_write_error(error)
+        log.error(event, units=len(batch), reason=refusal.message, error=detail)
+        for job in batch:
+            job.error = refusal
+
+    def _run_in_transaction(self, batch: list[_WriteJob[Any]], attempt: int) -> None:
         if self._writer_connection is None:
             # Of the first batch, and again after a failure: on a full disk not even this works.
-            self._writer_connection = self._writer_engine.connect()
-        connection = self._writer_connection
-        driver = _driver_connection(connection)
+            self._writer_connection = self.dialect.open_writer()
+        writer = self._writer_connection
         try:
-            driver.execute("BEGIN IMMEDIATE")
+            writer.begin(attempt)
             for job in batch:
-                self._run(connection, driver, job, last_seq)
-            driver.execute("COMMIT")
+                self._run(writer, job)
+            writer.commit()
         except BaseException:
-            if driver.in_transaction:
-                driver.execute("ROLLBACK")
+            writer.rollback()
             raise
 
-    def _run(
-        self,
-        connection: Connection,
-        driver: sqlite3.Connection,
-        job: _WriteJob[Any],
-        last_seq: dict[str, int],
-    ) -> None:
-        change = Change(connection, last_seq)
-        driver.execute("SAVEPOINT unit")
+    def _run(self, writer: Writer, job: _WriteJob[Any]) -> None:
+        job.error, job.events = None, []  # of an earlier attempt
+        change = Change(writer)
+        writer.begin_unit()
         try:
             job.result = job.work(change)
-        except sqlite3.Error:
-            raise
         except BaseException as error:
+            if self.dialect.ends_batch(error):
+                raise
             self._note_damage(error)
-            if not driver.in_transaction:
-                raise _AbandonedTransactionError from error
-            driver.execute("ROLLBACK TO unit")
-            last_seq.clear()
             job.error = error
             if isinstance(error, StopIteration):  # a future cannot hold one
                 job.error = RuntimeError("a unit of work raised StopIteration")
+            try:
+                writer.undo_unit()
+            except AbandonedTransactionError as ended:
+                raise ended from error
         else:
             job.events = change.events
-        driver.execute("RELEASE unit")
+            writer.keep_unit()
 
     def _note_damage(self, error: BaseException) -> None:
-        """Remember that the file is damaged, if an error says so; the first is logged."""
-        if not self.is_damaged and is_damage(error):
+        """Remember that the database is damaged, if an error says so; log the first."""
+        if not self.is_damaged and self.dialect.is_damage(error):
             self.is_damaged = True
-            log.critical("the database is damaged", path=str(self.path), remedy=DAMAGE_HINT)
+            log.critical("the database is damaged", path=self.dialect.place, remedy=DAMAGE_HINT)
 
     def _settle(self, batch: list[_WriteJob[Any]]) -> None:
         """Publish and answer, in order, after the batches that still wait."""
@@ -372,13 +357,3 @@ class Store:
                 job.answer.set_result(job.result)
         if self._unpublished:
             self._loop.call_soon(self._publish_some)
-
-
-def _driver_connection(connection: Connection) -> sqlite3.Connection:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine above made it
-    return driver
-
-
-class _AbandonedTransactionError(Exception):
-    """SQLite ended the whole transaction: the disk is full, or the file is broken."""

@@ -11,7 +11,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -26,6 +25,7 @@ from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
 from sshwarma.world.browser_sessions import SignInLinks
 from sshwarma.world.causes import mark_cause
+from sshwarma.world.databases import DatabaseUrl, Location, make_dialect
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
     AgentEvicted,
@@ -41,7 +41,6 @@ from sshwarma.world.failed_logins import FailedLogins
 from sshwarma.world.ids import now_ms
 from sshwarma.world.last_use import LastUse
 from sshwarma.world.loadout import Loadout
-from sshwarma.world.migrate import prepare_database
 from sshwarma.world.open_requests import OpenRequests
 from sshwarma.world.presence import Presence
 from sshwarma.world.reader import next_call
@@ -49,7 +48,6 @@ from sshwarma.world.reports import Reports
 from sshwarma.world.request_keys import find_unstored_request
 from sshwarma.world.rooms import Room
 from sshwarma.world.row import Row
-from sshwarma.world.schema_check import check_complete
 from sshwarma.world.store import Change, Store
 from sshwarma.world.stored_volume import StoredVolume
 from sshwarma.world.things import Thing
@@ -108,16 +106,17 @@ class World:
         self._closing = False
 
     @classmethod
-    async def open(cls, path: Path, tools: Sequence[BuiltinToolSpec]) -> World:
+    async def open(cls, location: Location, tools: Sequence[BuiltinToolSpec]) -> World:
         """Open a world's database, created if missing.
 
         Raises:
             SchemaError: if it is damaged, or not at the newest schema.
         """
-        await asyncio.get_running_loop().run_in_executor(None, _check_database, path)
+        dialect = make_dialect(location)
+        await asyncio.get_running_loop().run_in_executor(None, dialect.prepare)
         world = cls()
-        world.store = Store(path, world.publish)
-        world.reports = Reports(path)
+        world.store = Store(dialect, world.publish)
+        world.reports = Reports(None if isinstance(location, DatabaseUrl) else location)
         world.last_use = LastUse(world.store, world.agents)
         world.failed_logins = FailedLogins(world.store)
         try:
@@ -308,6 +307,8 @@ class World:
 
     async def index_rows(self) -> None:
         """Bring the search index up to date."""
+        if not self.store.dialect.indexes_later:
+            return
         while await self.store.write(search.index_next_rows):
             if self._closing:
                 return
@@ -355,6 +356,8 @@ class World:
             self.bus.publish(AgentsChanged(agent_id))
 
     def _schedule_indexing(self) -> None:
+        if not self.store.dialect.indexes_later:
+            return
         loop = asyncio.get_running_loop()
         self._appended_at = loop.time()
         if self._index_timer is None and not self._closing:
@@ -378,9 +381,3 @@ def _report_unindexed_rows(task: asyncio.Task[None]) -> None:
 
 def _read_rooms_by_id(conn: Connection) -> dict[str, Room]:
     return {room.id: room for room in rooms.read_rooms(conn)}
-
-
-def _check_database(path: Path) -> None:
-    """Create a database, or check the schema of an existing one."""
-    prepare_database(path)
-    check_complete(path)

@@ -1,0 +1,32 @@
+"""Where a world can be: in a file, or on a PostgreSQL server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sshwarma.world.dialect import Dialect
+from sshwarma.world.sqlite_dialect import SqliteDialect
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseUrl:
+    """The address of a database on a server.
+
+    Written `postgresql://USER:PASSWORD@HOST:PORT/NAME`; its `repr` has no password.
+    """
+
+    text: str = field(repr=False)
+
+
+Location = Path | DatabaseUrl
+"""A database: the path of an SQLite file, or the address of one on a server."""
+
+
+def make_dialect(location: Location) -> Dialect:
+    """Return the dialect of a database; nothing connects yet."""
+    if isinstance(location, DatabaseUrl):
+        from sshwarma.world.postgres_dialect import PostgresDialect  # psycopg is an extra
+
+        return PostgresDialect(location.text)
+    return SqliteDialect(location)

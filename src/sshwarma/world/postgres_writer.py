@@ -1,0 +1,312 @@
+"""The connection that changes a world on PostgreSQL."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import Connection as Driver
+from psycopg.pq import TransactionStatus
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DBAPIError
+
+from sshwarma.world.dialect import ROW_COLUMNS, AbandonedTransactionError
+from sshwarma.world.errors import Unavailable
+from sshwarma.world.ids import now_ms
+from sshwarma.world.postgres_errors import find_postgres_error, is_lost_connection
+
+WORLD_LOCK: Final = 0x73737761726D61
+"""Key of the advisory lock that each writer of a world holds while it has a batch: "sswarma"."""
+
+MAX_RECONNECT_SECONDS: Final = 5.0
+"""Seconds that the writer tries to reach the server again before changes are refused."""
+
+RETRY_SECONDS: Final = (0.01, 0.05)
+"""Minimum and maximum number of seconds before a batch is tried again: two shall not meet again."""
+
+RECONNECT_PAUSE_SECONDS: Final = 0.1
+"""Seconds between two tries to reach the server."""
+
+_BEGIN: Final = (
+    b"""
+BEGIN;
+SELECT pg_advisory_xact_lock(%d);
+SELECT pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+       CASE WHEN is_called THEN last_value ELSE last_value - 1 END
+FROM rows_n_seq
+"""
+    % WORLD_LOCK
+)
+_SET_LAST_N: Final = "SELECT setval('rows_n_seq', %s)"
+_INSERT_ROWS: Final = (
+    f"INSERT INTO rows (n, {', '.join(ROW_COLUMNS)}) SELECT * FROM unnest("  # noqa: S608
+    "%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[],"
+    " %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])"
+)
+_INSERT_TAGS: Final = (
+    "INSERT INTO row_tags (row_id, tag) SELECT * FROM unnest(%s::text[], %s::text[])"
+)
+_SELECT_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM rows WHERE room_id = %s"
+
+
+class PostgresWriter:
+    """The connection that changes the world. It is made, and made again, by `begin`.
+
+    `conn` is SQLAlchemy's, of the present connection.
+    """
+
+    conn: Connection
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._driver: Driver[Any] | None = None
+        self._transaction_id = ""
+        self._clock_offset_ms = 0  # of the server's clock from ours
+        self._last_n = 0  # of the rows, those that are not inserted yet included
+        self._begun_n = 0  # `_last_n` as others have left it before this batch
+        self._stored_n = -1  # `_last_n` as the last commit of this process left it
+        self._last_seq: dict[str, int] = {}  # by room; as long as nobody else appends
+        self._n_before_unit = 0
+        self._gathers = True
+        self._kept: _Gathered = _Gathered()  # of earlier units of the batch
+        self._own: _Gathered = _Gathered()  # of this unit
+        self._in_unit = False
+        self._has_savepoint = False  # of this unit
+        self._open_savepoint = False  # of an earlier unit, not released yet
+
+    def begin(self, attempt: int) -> None:
+        """Begin a batch: take the lock of all writers, and read what they have done.
+
+        Rows are inserted one by one at a later attempt, so that an error is of one unit.
+        """
+        if attempt:
+            time.sleep(random.uniform(*RETRY_SECONDS))  # noqa: S311 - no secret
+        self._gathers = attempt == 0
+        deadline = time.monotonic() + MAX_RECONNECT_SECONDS
+        while True:
+            try:
+                self._begin()
+                break
+            except (psycopg.Error, DBAPIError) as error:
+                found = find_postgres_error(error)
+                if found is None or not is_lost_connection(found):
+                    raise
+                self.close()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(RECONNECT_PAUSE_SECONDS)
+
+    def _begin(self) -> None:
+        driver = self._connect()
+        cursor = driver.execute(_BEGIN, prepare=False)
+        while cursor.nextset():
+            pass
+        transaction_id, clock_ms, last_n = _only(cursor.fetchone())
+        self._transaction_id = transaction_id
+        self._clock_offset_ms = clock_ms - now_ms()
+        self._last_n = self._begun_n = last_n
+        if last_n != self._stored_n:  # somebody else has appended
+            self._last_seq.clear()
+
+    def _connect(self) -> Driver[Any]:
+        if self._driver is None:
+            self.conn = self._engine.connect()
+            driver = self.conn.connection.driver_connection
+            assert isinstance(driver, Driver)  # noqa: S101 - the engine made it
+            event.listen(self.conn, "before_cursor_execute", self._before_statement)
+            self._driver = driver
+            self._stored_n = -1
+        return self._driver
+
+    def now(self) -> int:
+        """Return the time, in milliseconds since the Unix epoch, by the server's clock."""
+        return now_ms() + self._clock_offset_ms
+
+    def begin_unit(self) -> None:
+        """Begin a unit of work; its savepoint is made when it needs one."""
+        self._own = _Gathered()
+        self._in_unit, self._has_savepoint = True, False
+        self._n_before_unit = self._last_n
+
+    def keep_unit(self) -> None:
+        """End a unit whose changes stay."""
+        self._in_unit = False
+        self._kept.extend(self._own)
+        self._open_savepoint = self._open_savepoint or self._has_savepoint
+
+    def undo_unit(self) -> None:
+        """Take back what a unit has changed.
+
+        Raises:
+            AbandonedTransactionError: if the connection is lost.
+        """
+        self._in_unit = False
+        status = self._require_driver().info.transaction_status
+        if status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            raise AbandonedTransactionError
+        if self._has_savepoint:
+            self._execute("ROLLBACK TO SAVEPOINT unit")
+            self._open_savepoint = True
+        self._last_n = self._n_before_unit
+        self._last_seq.clear()
+
+    def commit(self) -> None:
+        """Store the batch; after a lost connection, find out whether it was stored.
+
+        Raises:
+            Unavailable: if that cannot be found out.
+        """
+        driver = self._require_driver()
+        try:
+            if self._last_n != self._begun_n:
+                with driver.pipeline():
+                    self._insert(self._kept)
+                    driver.execute(_SET_LAST_N, (self._last_n,))
+                    driver.execute("COMMIT")
+            else:
+                driver.execute("COMMIT")
+        except psycopg.Error as error:
+            if not is_lost_connection(error):
+                raise AbandonedTransactionError from error  # which unit's fault is not known yet
+            self.close()
+            if not self._was_committed(error):
+                raise
+        self._kept = _Gathered()
+        self._open_savepoint = False
+        self._stored_n = self._last_n
+
+    def rollback(self) -> None:
+        """Take back the batch, if there is one."""
+        self._kept, self._own = _Gathered(), _Gathered()
+        self._in_unit = self._has_savepoint = self._open_savepoint = False
+        self._stored_n = -1
+        driver = self._driver
+        if driver is None:
+            return
+        if driver.closed or driver.info.transaction_status == TransactionStatus.UNKNOWN:
+            self.close()
+        elif driver.info.transaction_status != TransactionStatus.IDLE:
+            try:
+                driver.execute("ROLLBACK")
+            except psycopg.Error:  # the server takes back what has no connection any more
+                self.close()
+
+    def next_seq(self, room_id: str) -> int:
+        """Return the room's next row number."""
+        last_seq = self._last_seq.get(room_id)
+        if last_seq is None:
+            self._insert_kept()  # which may have rows of that room; `_own` has none
+            cursor = self._require_driver().execute(_SELECT_LAST_SEQ, (room_id,))
+            last_seq = int(_only(cursor.fetchone())[0])
+        self._last_seq[room_id] = last_seq + 1
+        return last_seq + 1
+
+    def next_n(self) -> int:
+        """Return the world's next row number."""
+        self._last_n += 1
+        return self._last_n
+
+    def insert_row(self, values: Sequence[Any], tags: Iterable[str]) -> int:
+        """Insert a row by the values of ROW_COLUMNS, with its tags; return its `n`."""
+        n = self.next_n()
+        self._own.rows.append((n, *values))
+        self._own.tags += [(str(values[0]), tag) for tag in tags]
+        if not self._gathers:
+            self._before_statement()
+        return n
+
+    def close(self) -> None:
+        """End the connection."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            event.remove(self.conn, "before_cursor_execute", self._before_statement)
+            if driver.closed:
+                self.conn.invalidate()
+            self.conn.close()
+
+    def _before_statement(self, *_: Any) -> None:
+        """Insert what was gathered before a statement, which may read it."""
+        self._insert_kept()
+        if self._in_unit and not self._has_savepoint:
+            release = "RELEASE SAVEPOINT unit;" if self._open_savepoint else ""
+            self._open_savepoint = False
+            self._execute(f"{release}SAVEPOINT unit")
+            self._has_savepoint = True
+        self._insert(self._own)
+
+    def _insert_kept(self) -> None:
+        """Insert what earlier units have appended."""
+        try:
+            self._insert(self._kept)
+        except psycopg.Error as error:
+            raise AbandonedTransactionError from error  # of an earlier unit, and not of this one
+
+    def _insert(self, gathered: _Gathered) -> None:
+        """Insert what was gathered, by whichever unit."""
+        driver = self._require_driver()
+        if gathered.rows:
+            driver.execute(_INSERT_ROWS, _columns_of(gathered.rows))
+            gathered.rows.clear()
+        if gathered.tags:
+            driver.execute(_INSERT_TAGS, _columns_of(gathered.tags))
+            gathered.tags.clear()
+
+    def _execute(self, statement: str) -> None:
+        self._require_driver().execute(statement.encode(), prepare=False)
+
+    def _require_driver(self) -> Driver[Any]:
+        if self._driver is None:
+            raise AbandonedTransactionError
+        return self._driver
+
+    def _was_committed(self, error: psycopg.Error) -> bool:
+        """Return whether the transaction whose commit was not answered is stored."""
+        deadline = time.monotonic() + MAX_RECONNECT_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                cursor = self._connect().execute(
+                    "SELECT pg_xact_status(%s::xid8)", (self._transaction_id,)
+                )
+                (status,) = _only(cursor.fetchone())
+                if status in ("committed", "aborted"):
+                    return bool(status == "committed")
+            except (psycopg.Error, DBAPIError) as again:
+                found = find_postgres_error(again)
+                if found is None or not is_lost_connection(found):
+                    raise
+                self.close()
+            time.sleep(RECONNECT_PAUSE_SECONDS)
+        raise Unavailable(
+            "The database did not answer: it is not known whether this was stored.",
+            hint="Look before you repeat it.",
+        ) from error
+
+
+class _Gathered:
+    """Rows and tags that are not inserted yet, in their order."""
+
+    __slots__ = ("rows", "tags")
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.tags: list[tuple[str, str]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.tags)
+
+    def extend(self, other: _Gathered) -> None:
+        self.rows += other.rows
+        self.tags += other.tags
+
+
+def _columns_of(records: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*records, strict=True)]
+
+
+def _only(found: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    if found is None:
+        raise AbandonedTransactionError
+    return found
