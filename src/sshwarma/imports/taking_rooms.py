@@ -15,7 +15,7 @@ from sshwarma.imports.report import ImportReport
 from sshwarma.world import names, rooms, things
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Invalid
-from sshwarma.world.json_columns import extract_field
+from sshwarma.world.portable_sql import extract_text
 from sshwarma.world.schema import room_members
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -83,8 +83,8 @@ def _read_known(conn: Connection, person_id: str) -> dict[str, list[tuple[str, s
     Each with its origin and id. Only those that the person still owns: what is imported into a room
     of others would be read there.
     """
-    session = extract_field(things_table.c.metadata, f"{IMPORT_KEY}.session")
-    origin = extract_field(things_table.c.metadata, f"{IMPORT_KEY}.origin")
+    session = extract_text(things_table.c.metadata, IMPORT_KEY, "session")
+    origin = extract_text(things_table.c.metadata, IMPORT_KEY, "origin")
     query = (
         select(session, origin, things_table.c.id)
         .join(room_members, room_members.c.room_id == things_table.c.id)

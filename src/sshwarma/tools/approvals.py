@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import structlog
 from cachetools import TTLCache
-from sqlalchemy import Connection, Integer, cast, func, select
+from sqlalchemy import Connection, func, select
 
 from sshwarma.common.finish import finish
 from sshwarma.common.limits import (
@@ -36,6 +36,7 @@ from sshwarma.world import calls, rows, things
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, NotFound, WorldError
 from sshwarma.world.ids import now_ms
+from sshwarma.world.portable_sql import extract_integer
 from sshwarma.world.presence import AgentConnection
 from sshwarma.world.reader import next_call
 from sshwarma.world.rooms import Room
@@ -363,7 +364,7 @@ def _read_newest_number(conn: Connection) -> int:
     All rows are looked at, once: a number must not be given twice.
     """
     meta = rows_table.c.meta
-    number = cast(func.json_extract(meta, f"$.{APPROVAL_KEY}"), Integer)
+    number = extract_integer(meta, APPROVAL_KEY)
     query = select(func.max(number)).where(
         rows_table.c.kind == "notice", meta.like(f'%"{APPROVAL_KEY}"%')
     )

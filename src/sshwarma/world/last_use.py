@@ -11,8 +11,8 @@ from sshwarma.common.limits import LAST_USE_MINUTES, LAST_USE_RETRY_MINUTES
 from sshwarma.common.units import MINUTE_MS
 from sshwarma.world.agents import AgentDirectory
 from sshwarma.world.ids import now_ms
-from sshwarma.world.json_columns import extract_field
 from sshwarma.world.login_keys import LAST_SEEN_FIELD, AgentKey
+from sshwarma.world.portable_sql import extract_integer
 from sshwarma.world.schema import agent_keys, things, tokens
 from sshwarma.world.store import Change, Store
 from sshwarma.world.tokens import Token
@@ -43,10 +43,8 @@ def _select_uses(agent_id: str | None = None) -> CompoundSelect[Any]:
         if agent_id is not None:
             used = used.where(table.c.agent_id == agent_id)
         parts.append(used.group_by(table.c.agent_id))
-    kept_at = extract_field(things.c.metadata, LAST_SEEN_FIELD)
-    kept = select(things.c.id, kept_at).where(
-        things.c.kind == "agent", func.typeof(kept_at) == "integer"
-    )
+    kept_at = extract_integer(things.c.metadata, LAST_SEEN_FIELD)
+    kept = select(things.c.id, kept_at).where(things.c.kind == "agent", kept_at.is_not(None))
     if agent_id is not None:
         kept = kept.where(things.c.id == agent_id)
     return union_all(*parts, kept)

@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlalchemy import Connection, select
 
-from sshwarma.world.json_columns import extract_field
+from sshwarma.world.portable_sql import extract_text
 from sshwarma.world.schema import things
 from sshwarma.world.world import World
 
@@ -79,7 +79,7 @@ def read_project_paths(conn: Connection, *, with_deleted: bool = False) -> dict[
 
 def _read_paths(conn: Connection, key: str, *, with_deleted: bool) -> dict[str, str]:
     """Return the paths under a key of the metadata of rooms, by room id."""
-    path = extract_field(things.c.metadata, key)
+    path = extract_text(things.c.metadata, key)
     query = select(things.c.id, path.label("path")).where(
         things.c.kind == "room", path.is_not(None)
     )

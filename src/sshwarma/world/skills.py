@@ -12,8 +12,8 @@ from sqlalchemy import Connection, func, select
 
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, unknown_name_error
-from sshwarma.world.json_columns import extract_field
 from sshwarma.world.names import check_name
+from sshwarma.world.portable_sql import extract_integer
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -60,7 +60,7 @@ def create_skill(tx: Change, name: str, text: str, description: str, created_by:
             f"The skill {name} already exists.",
             hint=next_call("Change it with {}.", "skill edit", name=name),
         )
-    newest_number = func.max(extract_field(things_table.c.metadata, "number"))
+    newest_number = func.max(extract_integer(things_table.c.metadata, "number"))
     query = select(newest_number).where(things_table.c.parent_id == SKILLS_CONTAINER)
     number = (tx.conn.execute(query).scalar() or 0) + 1
     return things.create_thing(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select, true
+from sqlalchemy import ColumnElement, Connection, and_, func, literal_column, select, true
 
-from sshwarma.world.json_columns import extract_field
+from sshwarma.world.portable_sql import extract_integer, extract_text, joined_distinct
 from sshwarma.world.schema import equipped, rows, things, tool_calls, turns, usage
 
 
@@ -95,7 +95,7 @@ def read_usage_by_model(
 ) -> tuple[ModelUsageTotals, ...]:
     """Return the same for each model, by name."""
     query = (
-        select(usage.c.model, func.group_concat(usage.c.agent_id.distinct()), *_USAGE_SUMS)
+        select(usage.c.model, joined_distinct(usage.c.agent_id), *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS)
         .where(_usage_filter(room_id, agent_id, since))
         .group_by(usage.c.model)
@@ -115,8 +115,8 @@ def read_usage_by_room(
         select(things.c.name, *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS.outerjoin(things, things.c.id == usage.c.room_id))
         .where(_usage_filter(None, agent_id, since))
-        .group_by(usage.c.room_id)
-        .order_by(things.c.name)
+        .group_by(usage.c.room_id, things.c.name)
+        .order_by(things.c.name.nulls_first())
     )
     return tuple((name or "(gone)", UsageTotals(*sums)) for name, *sums in conn.execute(query))
 
@@ -125,7 +125,8 @@ def read_usage_by_day(
     conn: Connection, room_id: str | None, agent_id: str | None, since: str
 ) -> tuple[tuple[str, UsageTotals], ...]:
     """Return the same for each day with usage since one as `2026-11-21`, in UTC."""
-    day = func.substr(usage.c.created_at, 1, len("2026-11-21"))
+    # No parameters: PostgreSQL would take those of SELECT and GROUP BY for different ones.
+    day = func.substr(usage.c.created_at, literal_column("1"), literal_column("10"))
     query = (
         select(day, *_USAGE_SUMS)
         .select_from(_USAGE_WITH_TURNS)
@@ -168,20 +169,20 @@ def read_skill_use(
         condition = and_(condition, equipped.c.context_id.in_([room_id, agent_id or room_id]))
     elif agent_id is not None:
         condition = and_(condition, equipped.c.context_id == agent_id)
-    activations = extract_field(things.c.metadata, "activations")
+    activations = extract_integer(things.c.metadata, "activations")
     query = (
         select(things.c.name, func.count(equipped.c.context_id), activations)
         .select_from(things.join(equipped, condition, isouter=room_id is None and agent_id is None))
         .where(
             things.c.kind == "data",
             things.c.deleted_at.is_(None),
-            extract_field(things.c.metadata, "role") == "skill",
+            extract_text(things.c.metadata, "role") == "skill",
         )
         .group_by(things.c.id)
         .order_by(things.c.name)
     )
     return tuple(
-        SkillUse(name.removeprefix("skill:"), active, count if isinstance(count, int) else None)
+        SkillUse(name.removeprefix("skill:"), active, count)
         for name, active, count in conn.execute(query)
     )
 

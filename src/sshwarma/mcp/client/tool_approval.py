@@ -15,7 +15,7 @@ from sshwarma.mcp.client.sanitize import SanitizedTool
 from sshwarma.mcp.client.server_records import MCP_PROVIDER, list_all_tools, server_thing_id
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict, NotFound
-from sshwarma.world.json_columns import extract_field
+from sshwarma.world.portable_sql import extract_text
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -45,7 +45,7 @@ def count_pending_tools(conn: Connection) -> int:
     query = select(func.count()).where(
         things_table.c.kind == "tool",
         things_table.c.deleted_at.is_(None),
-        extract_field(things_table.c.metadata, "pending").is_not(None),
+        extract_text(things_table.c.metadata, "pending").is_not(None),
     )
     return conn.execute(query).scalar_one()
 
