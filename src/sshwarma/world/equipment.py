@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, literal, or_, select
-from sqlalchemy.dialects import sqlite
 
 from sshwarma.common.limits import MAX_EQUIP_PATTERNS
 from sshwarma.world import things as tree
@@ -24,6 +23,7 @@ from sshwarma.world.errors import Invalid, empty_error
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.glob_patterns import compile_glob
 from sshwarma.world.ids import HOME_ID
+from sshwarma.world.portable_sql import upsert
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import equipped, things
 from sshwarma.world.store import Change
@@ -63,7 +63,9 @@ _EQUIPPED_ROWS: Final = (
         or_(equipped.c.deleted_at.is_(None), equipped.c.switched_off == 1),
         things.c.deleted_at.is_(None),
     )
-    .order_by(equipped.c.priority, things.c.qualified_name, things.c.name, things.c.id)
+    .order_by(
+        equipped.c.priority, things.c.qualified_name.nulls_first(), things.c.name, things.c.id
+    )
 )
 
 
@@ -216,7 +218,7 @@ def read_row_states(
     return found
 
 
-_NEW_ROW: Final = sqlite.insert(equipped)
+_NEW_ROW: Final = upsert(equipped)
 _WRITE_ROW: Final = _NEW_ROW.on_conflict_do_update(
     index_elements=["context_id", "thing_id"],
     set_={name: _NEW_ROW.excluded[name] for name in ("priority", "deleted_at", "switched_off")},

@@ -122,7 +122,7 @@ def read_namespaces(conn: Connection, room_id: str | None = None) -> list[Namesp
             (things_table.c.kind != "room") | (things_table.c.id == room_id),
             things_table.c.parent_id.not_in(in_rooms) | (things_table.c.parent_id == room_id),
         )
-        .order_by(things_table.c.qualified_name, things_table.c.name)
+        .order_by(things_table.c.qualified_name.nulls_first(), things_table.c.name)
         .limit(MAX_LISTED_NAMESPACES)
     )
     candidates = [

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from sshwarma.common.limits import (
     IDEMPOTENCY_KEY_SECONDS,
@@ -24,6 +23,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.errors import Conflict, too_long_error
+from sshwarma.world.portable_sql import upsert
 from sshwarma.world.row import Row
 from sshwarma.world.rows import read_rows_by_id
 from sshwarma.world.schema import request_keys
@@ -113,7 +113,7 @@ def store_key(tx: Change, request: KeyedRequest) -> None:
         "digest": request.digest,
         "created_at": tx.now,
     }
-    tx.conn.execute(insert(request_keys).values(row).on_conflict_do_nothing())
+    tx.conn.execute(upsert(request_keys).values(row).on_conflict_do_nothing())
     own = select(request_keys.c.n).where(request_keys.c.agent_id == request.agent_id)
     too_old = own.order_by(request_keys.c.n.desc()).offset(MAX_IDEMPOTENCY_KEYS).limit(1)
     oldest = tx.conn.execute(too_old).scalar()

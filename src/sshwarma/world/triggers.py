@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from sqlalchemy import Connection, Select, delete, func, select, update
-from sqlalchemy.dialects.sqlite import insert
 
 from sshwarma.common.limits import (
     MAX_KEPT_TRIGGER_RUNS,
@@ -28,6 +27,7 @@ from sshwarma.world.errors import Unavailable, unknown_name_error
 from sshwarma.world.events import TriggerChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.names import TRIGGER_PREFIX
+from sshwarma.world.portable_sql import upsert
 from sshwarma.world.schema import things, trigger_runs, triggers
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -139,7 +139,7 @@ def turn_on(tx: Change, thing: Thing, agent_id: str, position: Position) -> str:
         "off_reason": None,
     }
     stored = (
-        insert(triggers)
+        upsert(triggers)
         .values(id=new_id(), thing_id=thing.id, created_at=tx.now, **values)
         .on_conflict_do_update(index_elements=["thing_id"], set_=values)
         .returning(triggers.c.id)
@@ -247,7 +247,7 @@ def begin_run(
         "status": "running",
         "text": "",
     }
-    stored = tx.conn.execute(insert(trigger_runs).values(values).on_conflict_do_nothing())
+    stored = tx.conn.execute(upsert(trigger_runs).values(values).on_conflict_do_nothing())
     store_position(tx, trigger_id, position)
     return trigger if stored.rowcount else None
 
