@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,14 @@ from sshwarma.world.portable_sql import (
     table_of_pairs,
 )
 from sshwarma.world.schema import equipped
+
+SOURCE = Path(portable_sql.__file__).parents[1]
+ONLY_SQLITE = re.compile(
+    r"dialects\.sqlite|dialects import sqlite|\"GLOB\""
+    r"|func\.(?:json_|julianday|typeof|group_concat|new_id)"
+)
+OF_FILES = {"world/portable_sql.py", "world/rows.py"}
+"""The module, and the one statement whose text is made once for SQLite."""
 
 POSTGRESQL = make_url("postgresql+psycopg://").get_dialect()()
 X = Column("x", Text)
@@ -127,3 +137,12 @@ def test_upsert_is_one_statement_for_both() -> None:
     expected = "ON CONFLICT (thing_id) DO UPDATE SET priority = excluded.priority"
     for dialect in (POSTGRESQL, create_engine("sqlite://").dialect):
         assert str(stored.compile(dialect=dialect)).endswith(expected)
+
+
+def test_no_other_module_writes_for_sqlite_alone() -> None:
+    found = {
+        str(file.relative_to(SOURCE))
+        for file in SOURCE.rglob("*.py")
+        if "migrations" not in file.parts and ONLY_SQLITE.search(file.read_text("utf-8"))
+    }
+    assert found <= OF_FILES

@@ -241,7 +241,7 @@ class Toolsets(ToolProvider):
         done = "enabled" if is_enabled else "disabled"
 
         def work(tx: Change) -> None:
-            things.update_thing(tx, space.id, enabled=is_enabled)
+            things.update_thing(tx, space.id, enabled=int(is_enabled))
             tell_rooms(tx, caller, space, f"{done} the toolset {space.label}")
 
         async def apply() -> None:

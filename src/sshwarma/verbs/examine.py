@@ -11,7 +11,6 @@ from typing import Any, Final
 from sqlalchemy import Connection, func, select
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS
-from sshwarma.common.units import DAY_SECONDS
 from sshwarma.terminal.text import Block, Line, Span, block, line, text_lines
 from sshwarma.tools.type_names import name_type
 from sshwarma.verbs.arguments import ThingName
@@ -31,6 +30,7 @@ from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.ids import now_ms
 from sshwarma.world.loadout import NAMESPACE_KINDS
+from sshwarma.world.portable_sql import seconds_between
 from sshwarma.world.reader import Reader
 from sshwarma.world.schema import rows, tool_calls
 from sshwarma.world.things import Thing
@@ -356,12 +356,12 @@ def _add_calls(
         )
         for row in conn.execute(query).mappings()
     )
-    length = func.julianday(tool_calls.c.finished_at) - func.julianday(tool_calls.c.started_at)
+    seconds = seconds_between(tool_calls.c.started_at, tool_calls.c.finished_at)
     total, failures, average = conn.execute(
         select(
             func.count(),
             func.count().filter(tool_calls.c.status == "error"),
-            func.avg(length) * DAY_SECONDS,
+            func.avg(seconds),
         ).where(condition)
     ).one()
     return replace(

@@ -259,27 +259,33 @@ def read_last_changes(
     """Return when the paths of a tree got what is there, and from which agent.
 
     A version that stores all entries does not say which it changed: of those, the first one with
-    the same entry counts. SQLite gives the author of the row that has the greatest or least time.
+    the same entry counts.
     """
     of_room = manifests.join(manifest_entries, manifest_entries.c.manifest_id == manifests.c.id)
-    path, created = manifest_entries.c.path, manifests.c.created_at
-    author = manifests.c.author_id
-    changed = (
-        select(path, func.max(created), author)
+    path = manifest_entries.c.path
+    of_versions = select(manifests.c.id, manifests.c.created_at, manifests.c.author_id)
+    made = {
+        version_id: (at, author_id)
+        for version_id, at, author_id in conn.execute(
+            of_versions.where(manifests.c.room_id == room_id)
+        )
+    }
+    changed = (  # ids are in order of time
+        select(path, func.max(manifests.c.id))
         .select_from(of_room)
         .where(manifests.c.room_id == room_id, manifests.c.is_full == 0)
         .group_by(path)
     )
-    last = {name: (at, by) for name, at, by in conn.execute(changed) if name in tree}
+    last = {name: made[newest] for name, newest in conn.execute(changed) if name in tree}
     sha256, mode = manifest_entries.c.sha256, manifest_entries.c.mode
     stored = (
-        select(path, sha256, mode, func.min(created), author)
+        select(path, sha256, mode, func.min(manifests.c.id))
         .select_from(of_room)
         .where(manifests.c.room_id == room_id, manifests.c.is_full == 1)
         .group_by(path, sha256, mode)
     )
-    for name, content, of_mode, at, by in conn.execute(stored):
-        entry = tree.get(name)
+    for name, content, of_mode, oldest in conn.execute(stored):
+        entry, (at, by) = tree.get(name), made[oldest]
         is_same = entry is not None and (entry.sha256, entry.mode) == (content, of_mode)
         if is_same and (name not in last or last[name][0] < at):
             last[name] = at, by

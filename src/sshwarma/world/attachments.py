@@ -52,7 +52,7 @@ def store_attachments(tx: Change, room_id: str, call_id: str, given: Sequence[At
             )
         )
     of_room = attachments.c.room_id == room_id
-    total = tx.conn.execute(select(func.sum(attachments.c.size)).where(of_room)).scalar_one() or 0
+    total = int(tx.conn.scalar(select(func.sum(attachments.c.size)).where(of_room)) or 0)
     query = select(attachments.c.id, attachments.c.size).where(of_room).order_by(attachments.c.id)
     if total > MAX_ROOM_ATTACHMENT_BYTES:
         for row in tx.conn.execute(query).all():

@@ -8,10 +8,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
 from sshwarma.world.audit_names import list_other_names
 from sshwarma.world.doors import Door
+from sshwarma.world.portable_sql import has_word
 from sshwarma.world.schema import audit
 from sshwarma.world.store import Change
 
@@ -174,31 +175,16 @@ def delete_audit_before(tx: Change, before: int, limit: int) -> int:
 
 def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
     """Return the condition that a request has a name, or another one of its agents."""
-    conditions = [_has_word(name)]
+    name = name[:MAX_REQUEST_CHARACTERS]
+    conditions = [has_word(audit.c.what, name)]
     for use in list_other_names(conn, name):
-        condition = _has_word(use.name)
+        condition = has_word(audit.c.what, use.name)
         if use.after is not None:
             condition = and_(condition, audit.c.n > use.after)
         if use.until is not None:
             condition = and_(condition, audit.c.n <= use.until)
         conditions.append(condition)
     return or_(*conditions)
-
-
-def _quote_glob(word: str) -> str:
-    """Return a pattern of GLOB that matches one word, in small letters."""
-    word = word[:MAX_REQUEST_CHARACTERS]  # SQLite refuses patterns of 50,000 bytes
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in word).lower()
-
-
-def _has_word(word: str) -> ColumnElement[bool]:
-    """Return the condition that a request has a word: no part of a longer name.
-
-    Letters of either case are the same.
-    """
-    end = "[^a-z0-9_-]"
-    padded = func.lower(" " + audit.c.what + " ")
-    return padded.op("GLOB")(f"*{end}{_quote_glob(word)}{end}*")
 
 
 def read_audit(conn: Connection, wanted: AuditFilter, limit: int) -> list[AuditEntry]:

@@ -61,7 +61,7 @@ def _read_ends(conn: Connection) -> list[_NameEnd]:
     what = func.lower(audit.c.what)
     query = select(audit.c.n, what.label("what")).order_by(audit.c.n)
     query = query.where(audit.c.door == "cli", audit.c.verb == "agents")
-    query = query.where(or_(what.op("GLOB")("rename * *"), what.op("GLOB")("remove *")))
+    query = query.where(or_(what.like("rename % %"), what.like("remove %")))
     ends = []
     for n, text in conn.execute(query):
         _, name, *new = (word.removeprefix("@") for word in text.split())

@@ -138,7 +138,7 @@ def find_invite(conn: Connection, invite_id: str, lists: Hint = LISTS_INVITES) -
         NotFound: if no invite matches, or several do.
     """
     query = select(invites).where(
-        invites.c.deleted_at.is_(None), invites.c.id.startswith(invite_id, autoescape=True)
+        invites.c.deleted_at.is_(None), invites.c.id.startswith(invite_id.lower(), autoescape=True)
     )
     matches = [_invite_from_row(conn, row) for row in conn.execute(query.limit(2))]
     return choose_match("invite", invite_id, matches, hint=lists)

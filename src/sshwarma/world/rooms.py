@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, get_args
 
 import structlog
-from sqlalchemy import Connection, LargeBinary, cast, func, insert, literal, select, update
+from sqlalchemy import Connection, func, insert, literal, select, update
 
 from sshwarma.common.limits import MAX_SHOWN_BAG_THINGS, MIN_COPIED_THING_BYTES
 from sshwarma.world import access, equipment, exits, names, things
@@ -17,7 +17,8 @@ from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.exits import Exit
-from sshwarma.world.ids import HOME_ID, now_ms
+from sshwarma.world.ids import HOME_ID, new_id, now_ms
+from sshwarma.world.portable_sql import byte_length, table_of_pairs
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -205,7 +206,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
 def count_copied_bytes(conn: Connection, room_id: str) -> int:
     """Return the bytes of what a fork of a room copies: texts, references, tools."""
     texts = (things_table.c.name, *(things_table.c[name] for name in _COPIED_COLUMNS[2:]))
-    sizes = (func.coalesce(func.length(cast(column, LargeBinary)), 0) for column in texts)
+    sizes = (func.coalesce(byte_length(column), 0) for column in texts)
     size = sum(sizes, literal(MIN_COPIED_THING_BYTES))
     query = select(func.coalesce(func.sum(size), 0)).where(
         things_table.c.parent_id == room_id,
@@ -218,20 +219,24 @@ def count_copied_bytes(conn: Connection, room_id: str) -> int:
 def copy_texts(tx: Change, source_id: str, room_id: str, owner_id: str) -> None:
     """Copy the data and references in a bag to a new one.
 
-    In one statement, because a bag may have thousands and all other changes wait.
+    One statement copies all, because a bag may have thousands and all other changes wait.
     """
     source = things_table.c
+    found = select(source.id).where(
+        source.parent_id == source_id,
+        source.kind.in_(("data", "reference")),
+        source.deleted_at.is_(None),
+    )
+    ids = table_of_pairs({old_id: new_id() for old_id in tx.conn.scalars(found)})
     new_columns = {
-        "id": func.new_id(),
+        "id": ids.c.value,
         "parent_id": literal(room_id),
         "created_by": literal(owner_id),
         "created_at": literal(tx.now),
         "updated_at": literal(tx.now),
     }
     texts = select(*(source[name] for name in _COPIED_COLUMNS), *new_columns.values()).where(
-        source.parent_id == source_id,
-        source.kind.in_(("data", "reference")),
-        source.deleted_at.is_(None),
+        source.id == ids.c.key
     )
     columns = [*_COPIED_COLUMNS, *new_columns]
     tx.conn.execute(insert(things_table).from_select(columns, texts, include_defaults=False))
