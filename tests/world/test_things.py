@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 
 import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import ExceptionContext
 
 from sshwarma.world import names, things
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.reader import PERSON
+from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
 from sshwarma.world.world import World
 from support.people import Someone, do, make, refused
@@ -218,3 +223,49 @@ def test_invalid_thing_names_are_refused(name: str) -> None:
 def test_directions_have_short_forms_and_opposites(short: str, full: str, back: str | None) -> None:
     assert names.parse_direction(short) == full
     assert names.opposite_direction(full) == back
+
+
+async def test_taken_names_are_no_errors_of_the_database(world: World) -> None:
+    """PostgreSQL would refuse the rest of a unit that goes on."""
+    note = await make(world, "lobby", "data", "note")
+    await make(world, "mcps", "tool", "sample", qualified_name="holler:sample")
+    deleted = await make(world, "lobby", "data", "old")
+    await world.change(lambda tx: things.delete_thing(tx, deleted))
+    await make(world, "lobby", "data", "old")
+    failed: list[str] = []
+
+    def work(tx: Change) -> None:
+        def note_error(context: ExceptionContext) -> None:
+            failed.append(str(context.original_exception))
+
+        event.listen(tx.conn.engine, "handle_error", note_error)
+        attempts: tuple[Callable[[], object], ...] = (
+            lambda: things.create_thing(tx, "lobby", "data", "note"),
+            lambda: things.create_thing(tx, "lobby", "data", "x", qualified_name="holler:sample"),
+            lambda: things.update_thing(tx, note.id, name="old"),
+            lambda: things.update_thing(tx, note.id, qualified_name="holler:sample"),
+            lambda: things.restore_thing(tx, deleted),
+        )
+        for attempt in attempts:
+            with pytest.raises(Conflict):
+                attempt()
+        event.remove(tx.conn.engine, "handle_error", note_error)
+        things.update_thing(tx, note.id, name="note", content="kept")
+
+    await world.change(work)
+    assert failed == []
+    kept = await reread(world, note)
+    assert kept is not None and (kept.name, kept.content) == ("note", "kept")
+
+
+async def test_thing_needs_a_parent_that_exists(world: World) -> None:
+    with pytest.raises(NotFound, match="was deleted"):
+        await make(world, "nowhere", "data", "note")
+
+
+async def test_stored_metadata_is_json_that_every_database_reads(world: World) -> None:
+    values = {"a\0": ["\0", {"b": math.nan}], "c": math.inf, "d": "\\u0000", "e": 1.5}
+    thing = await make(world, "lobby", "data", "note", metadata=values)
+    found = await reread(world, thing)
+    assert found is not None
+    assert found.metadata == {"a␀": ["␀", {"b": None}], "c": None, "d": "\\u0000", "e": 1.5}

@@ -21,6 +21,7 @@ from sshwarma.lua_tools.creation import store_tool
 from sshwarma.lua_tools.declaration import parse_declaration
 from sshwarma.lua_tools.turn_on import turn_on_now
 from sshwarma.world import (
+    bag_reads,
     equipment,
     exits,
     names,
@@ -188,7 +189,7 @@ def _create(
     """
     room_id, limit = work.room_id(step), work.caller.limits.bag_things
     if not work.left.get(room_id):  # to count for each of many takes longer than to make it
-        work.left[room_id] = things.check_bag_capacity(work.tx.conn, room_id, limit)
+        work.left[room_id] = bag_reads.check_bag_capacity(work.tx.conn, room_id, limit)
     work.left[room_id] -= 1
     things.create_thing(
         work.tx, room_id, kind, names.check_thing_name(step.name), content=content, uri=uri,

@@ -105,7 +105,7 @@ async def put(caller: Caller, name: TextName, text: TextAfterEquals) -> PutResul
             text_history.change_text(tx, thing, text, by=caller.agent.id)
             announce(tx, "changed")
             return False
-        things.check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
+        bag_reads.check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.create_thing(tx, bag_id, "data", plain, content=text, created_by=caller.agent.id)
         announce(tx, "made")
         return True
@@ -202,7 +202,7 @@ async def link(caller: Caller, name: ReferenceName, uri: Word) -> PutResult:
         if reference is not None:
             things.update_thing(tx, reference.id, uri=uri)
             return False
-        things.check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
+        bag_reads.check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
         things.create_thing(
             tx, caller.room_id, "reference", plain, uri=uri, created_by=caller.agent.id
         )
@@ -318,7 +318,7 @@ async def move(caller: Caller, name: MovableName, to: TargetBag) -> Confirmation
     def carry(tx: Change) -> None:
         if things.get_live_thing(tx.conn, thing.id).parent_id != thing.parent_id:
             raise NotFound(f"{thing.name} was moved just now.")
-        things.check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
+        bag_reads.check_bag_capacity(tx.conn, bag_id, caller.limits.bag_things)
         things.move_thing(tx, thing.id, bag_id)
 
     notice = f"moved {thing.name} to {to}" if thing.parent_id == caller.room_id else ""

@@ -22,7 +22,7 @@ from sshwarma.verbs.rights import TRIGGER_RIGHT
 from sshwarma.verbs.tool_views import ToolTestResult
 from sshwarma.verbs.trigger_views import TriggerItem, TriggerList, TriggerLog, TriggerOn
 from sshwarma.verbs.views import Confirmation
-from sshwarma.world import text_history, things, triggers
+from sshwarma.world import bag_reads, text_history, things, triggers
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, NotFound, empty_error
@@ -121,7 +121,7 @@ async def write_trigger(caller: Caller, name: TriggerName, text: LuaAfterEquals)
         thing_name = f"{TRIGGER_PREFIX}{plain}"
         thing = things.find_child(tx.conn, caller.room_id, thing_name, "data")
         if thing is None:
-            things.check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
+            bag_reads.check_bag_capacity(tx.conn, caller.room_id, caller.limits.bag_things)
             made = things.create_thing(
                 tx, caller.room_id, "data", thing_name, content=text, created_by=caller.agent.id
             )

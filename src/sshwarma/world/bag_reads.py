@@ -1,4 +1,4 @@
-"""Reads of whole bags: their texts, and what was deleted from them."""
+"""Reads of whole bags: their size and texts, and what was deleted from them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,24 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, func, select
 
 from sshwarma.world import things
+from sshwarma.world.errors import Conflict
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.things import Thing
+
+
+def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> int:
+    """Return how many more things a bag may get, at least 1.
+
+    Raises:
+        Conflict: if it has `limit` things.
+    """
+    query = select(func.count()).where(
+        things_table.c.parent_id == bag_id, things_table.c.deleted_at.is_(None)
+    )
+    left: int = limit - conn.execute(query).scalar_one()
+    if left <= 0:
+        raise Conflict(f"A bag can have at most {limit} things.")
+    return left
 
 
 def find_last_deleted(conn: Connection, parent_ids: Sequence[str], name: str) -> Thing | None:

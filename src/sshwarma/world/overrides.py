@@ -15,8 +15,8 @@ from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import tool_overrides
 from sshwarma.world.store import Change
-from sshwarma.world.stored_json import read_object_or_none
-from sshwarma.world.things import Thing, dump_metadata
+from sshwarma.world.stored_json import dump_metadata, read_object_or_none
+from sshwarma.world.things import Thing
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,51 @@ Imports only constants and the standard library, because `report_worker` imports
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+import math
+from typing import Any, Final, TypeVar
 
 from sshwarma.common.shorten import shorten_name
+from sshwarma.common.visible_nul import replace_nul
 
 T = TypeVar("T")
 
 
 class UnreadableError(ValueError):
     """A stored value that no version writes. Its message says which: "its role is 5"."""
+
+
+_NUL: Final = "\\u0000"
+"""A NUL in JSON. PostgreSQL reads no text with one, nor with a number that is not finite."""
+
+
+def dump_metadata(value: dict[str, Any] | None) -> str | None:
+    """Return JSON as it is stored: compact, with its keys in their order.
+
+    A NUL becomes visible, and null stands for a number that is not finite.
+    """
+    if not value:
+        return None
+    try:
+        text = _dump(value)
+    except ValueError:
+        return _dump(_make_readable(value))
+    return _dump(_make_readable(value)) if _NUL in text else text
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _make_readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return replace_nul(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {_make_readable(key): _make_readable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_make_readable(item) for item in value]
+    return value
 
 
 def read_object(text: str | None) -> dict[str, Any]:

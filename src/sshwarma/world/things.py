@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,8 +13,6 @@ from sqlalchemy import (
     RowMapping,
     Select,
     bindparam,
-    func,
-    insert,
     null,
     select,
     update,
@@ -26,9 +23,10 @@ from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
+from sshwarma.world.portable_sql import upsert
 from sshwarma.world.schema import things
 from sshwarma.world.store import Change
-from sshwarma.world.stored_json import read_object_or_none
+from sshwarma.world.stored_json import dump_metadata, read_object_or_none
 from sshwarma.world.tool_names import make_stored_names
 
 ThingKind = Literal["container", "room", "agent", "mcp", "toolset", "tool", "data", "reference"]
@@ -110,6 +108,12 @@ _BY_QUALIFIED_NAME: Final = select(things).where(
 )
 
 
+# After an error, PostgreSQL refuses what else a unit does, also if it goes on without the thing.
+# So a name that is taken is no error of an INSERT, and is looked for before an UPDATE.
+_INSERT: Final = upsert(things).on_conflict_do_nothing()
+_PLACE_COLUMNS: Final = ("parent_id", "kind", "name", "qualified_name")
+
+
 def get_thing(conn: Connection, thing_id: str) -> Thing | None:
     """Return the thing with that id, deleted or not."""
     row = conn.execute(_BY_ID, {"thing_id": thing_id}).mappings().first()
@@ -165,19 +169,6 @@ def _children_query(kinds: tuple[str, ...], *, has_limit: bool, has_texts: bool)
     return query.limit(bindparam("at_most", type_=Integer)) if has_limit else query
 
 
-def check_bag_capacity(conn: Connection, bag_id: str, limit: int) -> int:
-    """Return how many more things a bag may get, at least 1.
-
-    Raises:
-        Conflict: if it has `limit` things.
-    """
-    query = select(func.count()).where(things.c.parent_id == bag_id, things.c.deleted_at.is_(None))
-    left: int = limit - conn.execute(query).scalar_one()
-    if left <= 0:
-        raise Conflict(f"A bag can have at most {limit} things.")
-    return left
-
-
 def find_child(conn: Connection, parent_id: str, name: str, *kinds: str) -> Thing | None:
     """Return the live child with that name; data first if several kinds share it."""
     found = conn.execute(_child_query(kinds), {"bag_id": parent_id, "child": name}).mappings()
@@ -228,6 +219,7 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
 
     Raises:
         Conflict: if a live thing has that kind and name there, or the qualified name is taken.
+        NotFound: if its parent does not exist.
     """
     description = replace_nul(description)
     content = None if content is None else replace_nul(content)
@@ -247,9 +239,11 @@ def create_thing(  # noqa: PLR0913 - one keyword for each column
         updated_at=tx.now,
     )
     try:
-        tx.conn.execute(insert(things), _make_values(thing))
+        inserted = tx.conn.execute(_INSERT, _make_values(thing))
     except IntegrityError as error:
-        raise _name_conflict(tx.conn, thing) from error
+        raise NotFound("The place of that thing was deleted.") from error
+    if not inserted.rowcount:
+        raise _name_conflict(tx.conn, thing)
     if structural:
         tx.publish_on_commit(WorldChanged(parent_id))
     return thing
@@ -293,12 +287,11 @@ def update_thing(tx: Change, thing_id: str, *, structural: bool = True, **column
             columns[name] = replace_nul(columns[name])
     if "qualified_name" in columns:
         columns |= make_stored_names(old_thing.kind, columns["qualified_name"])
-    try:
-        tx.conn.execute(
-            update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
-        )
-    except IntegrityError as error:
-        raise Conflict(f"A {old_thing.kind} with that name already exists there.") from error
+    if _has_namesake(tx.conn, old_thing, **columns):
+        raise Conflict(f"A {old_thing.kind} with that name already exists there.")
+    tx.conn.execute(
+        update(things).where(things.c.id == thing_id).values(updated_at=tx.now, **columns)
+    )
     if structural:
         # A change of a room concerns that room; of anything else, its parent.
         tx.publish_on_commit(
@@ -356,12 +349,11 @@ def restore_thing(tx: Change, thing: Thing) -> Thing:
     """
     if thing.parent_id is not None:
         get_live_thing(tx.conn, thing.parent_id)
-    try:
-        tx.conn.execute(
-            update(things).where(things.c.id == thing.id).values(deleted_at=None, updated_at=tx.now)
-        )
-    except IntegrityError as error:
-        raise _name_conflict(tx.conn, thing) from error
+    if _has_namesake(tx.conn, thing):
+        raise _name_conflict(tx.conn, thing)
+    tx.conn.execute(
+        update(things).where(things.c.id == thing.id).values(deleted_at=None, updated_at=tx.now)
+    )
     tx.publish_on_commit(WorldChanged(thing.parent_id))
     return get_live_thing(tx.conn, thing.id)
 
@@ -384,11 +376,18 @@ def move_thing(tx: Change, thing_id: str, to_id: str) -> Thing:
     return update_thing(tx, thing_id, parent_id=to_id)
 
 
-def dump_metadata(value: dict[str, Any] | None) -> str | None:
-    """Return JSON as it is stored: compact, with its keys in their order."""
-    if not value:
-        return None
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _has_namesake(conn: Connection, thing: Thing, **columns: Any) -> bool:
+    """Return whether a thing would have the place or name of another live one."""
+    if columns and columns.keys().isdisjoint(_PLACE_COLUMNS):
+        return False
+    parent_id, kind, name, qualified_name = (
+        columns.get(column, getattr(thing, column)) for column in _PLACE_COLUMNS
+    )
+    others = (
+        find_child(conn, parent_id, name, kind) if parent_id else None,
+        find_by_qualified_name(conn, qualified_name) if qualified_name else None,
+    )
+    return any(other is not None and other.id != thing.id for other in others)
 
 
 def _name_conflict(conn: Connection, thing: Thing) -> Conflict:

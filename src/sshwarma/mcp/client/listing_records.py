@@ -29,6 +29,7 @@ from sshwarma.world.namespaces import INSTRUCTIONS_KEY, SERVER_KEYWORDS_KEY
 from sshwarma.world.overrides import CONFIRM_KEY
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import dump_metadata
 from sshwarma.world.things import Thing
 from sshwarma.world.tool_names import make_stored_names
 
@@ -116,7 +117,7 @@ def _compare_tools(
             changes.added.append(tool.name)
         columns = {
             "description": description or None,
-            "metadata": things.dump_metadata(metadata),
+            "metadata": dump_metadata(metadata),
             "qualified_name": f"{server.name}:{tool.name}",
             "updated_at": tx.now,
             **make_stored_names("tool", f"{server.name}:{tool.name}"),
@@ -185,7 +186,7 @@ def _update_server(
         .where(things_table.c.id == server.id)
         .values(
             available=1,
-            metadata=things.dump_metadata(metadata),
+            metadata=dump_metadata(metadata),
             description=description,
             updated_at=tx.now,
         )
