@@ -34,8 +34,10 @@ from sshwarma.wrap.host import LuaError
 UNKNOWN_QUESTION: Final = "…"
 """Stands for the question that is not asked yet."""
 
-MAX_ROW_ID: Final = 2**62
-"""A sequence number after every row, so that the context includes all rows."""
+MAX_ROW_ID: Final = 2**31 - 1
+"""A sequence number after every row, so that the context includes all rows.
+
+It is the greatest that PostgreSQL takes for the column."""
 
 
 @dataclass(frozen=True, slots=True)

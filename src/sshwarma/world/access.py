@@ -11,6 +11,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import PERMANENT_BAN_MINUTES
 from sshwarma.common.units import MINUTE_MS
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.agents import Agent
 from sshwarma.world.errors import Conflict, Forbidden
 from sshwarma.world.events import WorldChanged
@@ -220,6 +221,8 @@ def set_member(
     Raises:
         Conflict: if the room would lose its only owner.
     """
+    if isinstance(reason := values.get("reason"), str):
+        values["reason"] = replace_nul(reason)
     members = read_members(tx.conn, room_id)
     owners = [member.agent_id for member in members.values() if member.role == "owner"]
     if owners == [agent_id] and "role" in values and values["role"] != "owner":

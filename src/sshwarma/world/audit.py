@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select
 
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.audit_names import list_other_names
 from sshwarma.world.doors import Door
 from sshwarma.world.portable_sql import has_word
@@ -144,7 +145,7 @@ def record_change(
             "room_id": room_id,
             "door": door,
             "verb": verb,
-            "what": request,
+            "what": replace_nul(request),
             "address": origin.address or None,
             "fingerprint": origin.fingerprint or None,
             "os_user": origin.os_user or None,

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, case, insert, select, update
 
 from sshwarma.common.limits import MAX_CALL_ATTACHMENTS
 from sshwarma.common.times import format_iso
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.end_reason import SERVER_STOPPED
@@ -192,7 +193,7 @@ def record_call_end(  # noqa: PLR0913 - one parameter for each part of a result
             "call_id": call.id,
             "new_status": "success" if succeeded else "error",
             "new_result": json.dumps(shown, ensure_ascii=False),
-            "new_error": None if succeeded else text,
+            "new_error": None if succeeded else replace_nul(text),
             "new_plan": None if render_plan is None else json.dumps(render_plan),
             "now": format_iso(min(ended_at or tx.now, tx.now)),
         },

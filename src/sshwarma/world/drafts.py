@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from sqlalchemy import delete, func, insert, select
 
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.schema import drafts
 from sshwarma.world.store import Change
 
 
 def append_draft(tx: Change, turn_id: str, text: str) -> None:
-    """Append text to a turn's draft."""
+    """Append text to a turn's draft. A NUL becomes visible."""
     last_part = tx.conn.scalar(select(func.max(drafts.c.part)).where(drafts.c.turn_id == turn_id))
-    tx.conn.execute(insert(drafts).values(turn_id=turn_id, part=(last_part or 0) + 1, text=text))
+    row = {"turn_id": turn_id, "part": (last_part or 0) + 1, "text": replace_nul(text)}
+    tx.conn.execute(insert(drafts).values(row))
 
 
 def delete_draft(tx: Change, turn_id: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, insert, select
 
 from sshwarma.common.limits import MAX_INPUT_HISTORY_LINES
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.schema import input_lines
 from sshwarma.world.store import Change
 
@@ -27,9 +28,8 @@ def append_input_history(tx: Change, typed: Sequence[tuple[str, str]]) -> None:
 
     Each history keeps MAX_INPUT_HISTORY_LINES lines.
     """
-    tx.conn.execute(
-        insert(input_lines), [{"agent_id": agent_id, "line": line} for agent_id, line in typed]
-    )
+    rows = [{"agent_id": agent_id, "line": replace_nul(line)} for agent_id, line in typed]
+    tx.conn.execute(insert(input_lines), rows)
     for agent_id in {agent_id for agent_id, _ in typed}:
         condition = input_lines.c.agent_id == agent_id
         query = select(input_lines.c.n).where(condition).order_by(input_lines.c.n.desc())

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from sqlalchemy import ColumnElement, Connection, and_, insert, select, update
 
 from sshwarma.common.limits import MAX_KEYS_PER_AGENT, MAX_LABEL_CHARACTERS
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world import things
 from sshwarma.world.errors import Conflict
 from sshwarma.world.events import AgentsChanged, KeyExpirySet, TokenRevoked
@@ -76,7 +77,7 @@ def add_key(
     values = {
         "agent_id": agent_id,
         "public_key": public_key,
-        "comment": comment[:MAX_LABEL_CHARACTERS],
+        "comment": replace_nul(comment[:MAX_LABEL_CHARACTERS]),
         "created_by": created_by,
         "created_at": tx.now,
         "deleted_at": None,

@@ -135,7 +135,7 @@ def list_keys(
     total = conn.execute(select(func.count()).where(*condition)).scalar_one()
     columns = (things_table.c[name] for name in ("name", "metadata", "created_by", "updated_at"))
     query = select(*columns).where(*condition).order_by(things_table.c.name)
-    page = query.limit(-1 if limit is None else limit).offset(offset)
+    page = query.limit(limit).offset(offset)
     found = conn.execute(page).all()
     keys = tuple(row.name for row in found)
     return KeyPage(keys, tuple(_entry_of(row) for row in found[:described]), total)

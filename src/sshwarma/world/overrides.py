@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, RowMapping, delete, insert, select, update
 
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.schema import tool_overrides
@@ -89,6 +90,8 @@ def set_override(tx: Change, tool: Thing | str, **decisions: Any) -> None:
     for field, decision in decisions.items():
         if isinstance(decision, bool):
             decision = int(decision)
+        elif isinstance(decision, str):
+            decision = replace_nul(decision)
         values[_COLUMNS[field]] = (
             dump_metadata(decision) if isinstance(decision, dict) else decision
         )

@@ -85,7 +85,7 @@ def rename_key(tx: Change, scope_id: str, old: str, new: str) -> None:
 
 def keep_old_text(tx: Change, value: Thing, *, replaced_by: str, is_deleted: bool = False) -> None:
     """Keep a text that is about to be replaced or deleted; forget the oldest ones."""
-    content, key = value.content or "", make_key(value)
+    content, key = replace_nul(value.content or ""), make_key(value)
     place = {"of_scope": value.parent_id, "of_key": key}
     known = tx.conn.execute(_KEPT_SIZES, place).all()
     version = (known[0].version if known else 0) + 1

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from sqlalchemy import Connection, insert, select, update
 
 from sshwarma.common.limits import MAX_LABEL_CHARACTERS, MAX_TOKENS_PER_AGENT
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.access import TokenScope
 from sshwarma.world.errors import Conflict, empty_error
 from sshwarma.world.events import TokenRevoked
@@ -107,7 +108,7 @@ def issue_token(
     token = Token(
         id=new_id(),
         agent_id=agent_id,
-        label=label[:MAX_LABEL_CHARACTERS],
+        label=replace_nul(label[:MAX_LABEL_CHARACTERS]),
         created_at=tx.now,
         expires_at=expires,
         scope=scope,

@@ -22,6 +22,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.shorten import shorten_text
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world import rows
 from sshwarma.world.errors import Unavailable, unknown_name_error
 from sshwarma.world.events import TriggerChanged
@@ -151,7 +152,8 @@ def turn_on(tx: Change, thing: Thing, agent_id: str, position: Position) -> str:
 
 def turn_off(tx: Change, trigger_id: str, reason: str) -> None:
     """Turn a trigger off, for a reason."""
-    tx.conn.execute(update(triggers).where(triggers.c.id == trigger_id).values(off_reason=reason))
+    is_it = triggers.c.id == trigger_id
+    tx.conn.execute(update(triggers).where(is_it).values(off_reason=replace_nul(reason)))
     tx.publish_on_commit(TriggerChanged(trigger_id))
 
 
@@ -257,7 +259,7 @@ def end_run(
 ) -> None:
     """Store how a run has ended; tell the room of a failure, and turn off after many."""
     is_run = (trigger_runs.c.trigger_id == trigger.id) & (trigger_runs.c.event == event)
-    values = {"status": status, "ms": ms, "text": text[:MAX_TRIGGER_OUTPUT_CHARACTERS]}
+    values = {"status": status, "ms": ms, "text": replace_nul(text[:MAX_TRIGGER_OUTPUT_CHARACTERS])}
     if not tx.conn.execute(update(trigger_runs).where(is_run).values(values)).rowcount:
         return  # it was removed meanwhile
     failures = trigger.failures + 1 if status == "failed" else 0
