@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest_asyncio
 
 from sshwarma.lua_tools.provider import LUA_PROVIDER, SCRIPT_LIMITS, LuaToolProvider
 from sshwarma.tools.call import Tools
+from sshwarma.world.databases import Location
 from sshwarma.world.world import World
 from sshwarma.wrap.host import LuaHost
 from support.people import Someone, arrive, do, opened
@@ -36,8 +36,8 @@ async def patient_lua_host() -> AsyncIterator[LuaHost]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def world(world_file: Path) -> AsyncIterator[World]:
-    async with opened(world_file, shared=("LuaHost.", "WorkerProcess.")) as world:
+async def world(database: Location) -> AsyncIterator[World]:
+    async with opened(database, shared=("LuaHost.", "WorkerProcess.")) as world:
         yield world
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
+from sshwarma.world.databases import Location
 from support.mcp_server import Expiry, Served, serving
 
 
@@ -23,9 +23,9 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def served(world_file: Path) -> AsyncIterator[Served]:
+async def served(database: Location) -> AsyncIterator[Served]:
     before = asyncio.all_tasks()
-    async with serving(world_file) as made:
+    async with serving(database) as made:
         yield made
     left = {
         task

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from sshwarma.models.budget import (
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, usage
+from sshwarma.world.databases import Location
 from sshwarma.world.schema import usage as usage_table
 from sshwarma.world.usage import TokenUsage
 from sshwarma.world.world import World
@@ -30,8 +30,8 @@ CENT = TokenUsage(60, 40, cost=0.01)
 
 
 @pytest.fixture
-async def world(world_file: Path) -> AsyncIterator[World]:
-    opened = await World.open(world_file, tool_specs())
+async def world(database: Location) -> AsyncIterator[World]:
+    opened = await World.open(database, tool_specs())
     yield opened
     await opened.close()
 

@@ -20,6 +20,7 @@ from sshwarma.models.secrets import Secret
 from sshwarma.settings import ModelSettings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, owners
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import Conflict, Invalid, WorldError
 from sshwarma.world.world import World
 
@@ -54,19 +55,21 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Http]:
 
 
 @pytest.fixture
-async def world(world_file: Path) -> AsyncIterator[World]:
-    opened = await World.open(world_file, tool_specs())
+async def world(database: Location) -> AsyncIterator[World]:
+    opened = await World.open(database, tool_specs())
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def opened(world: World, world_file: Path, loaded: list[Http]) -> AsyncIterator[Open]:
+async def opened(
+    world: World, database: Location, loaded: list[Http], tmp_path: Path
+) -> AsyncIterator[Open]:
     """Opens a roster; closes it in the end."""
     made: list[Roster] = []
 
     async def open_roster(*models: ModelSettings) -> Roster:
-        made.append(await Roster.open(world, models, {}, (), {}, world_file.parent / "models"))
+        made.append(await Roster.open(world, models, {}, (), {}, tmp_path / "models"))
         return made[-1]
 
     yield open_roster

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import access, agents
 from sshwarma.world.access import TokenScope
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import Forbidden, NotFound, WorldError
 from sshwarma.world.ids import now_ms
 from sshwarma.world.world import World
@@ -285,14 +285,14 @@ async def test_turn_stopped_twice_is_closed_once(
     assert [row.content for row in tail] == ["@qwen wait", "half an answer", "was stopped"]
 
 
-async def test_turn_interrupted_by_a_crash_is_closed_at_the_next_start(world_file: Path) -> None:
+async def test_turn_interrupted_by_a_crash_is_closed_at_the_next_start(database: Location) -> None:
     from sshwarma.world import turns
 
-    world = await World.open(world_file, tool_specs())
+    world = await World.open(database, tool_specs())
     qwen = await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     await world.change(lambda tx: turns.open_turn(tx, "lobby", qwen.id, None))
     await world.close()
-    world = await World.open(world_file, tool_specs())
+    world = await World.open(database, tool_specs())
     tail = await world.last_rows("lobby", 5)
     await world.close()
     assert [(row.kind, row.author_id) for row in tail] == [("notice", qwen.id)]

@@ -25,6 +25,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.tool_provider import make_verb_providers
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.row import Row
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.world import World
@@ -100,8 +101,8 @@ async def nothing(request: StepRequest) -> AsyncGenerator[StreamPart, None]:
 
 
 @pytest.fixture
-async def house(world_file: Path) -> AsyncIterator[House]:
-    world = await World.open(world_file, tool_specs())
+async def house(database: Location, tmp_path: Path) -> AsyncIterator[House]:
+    world = await World.open(database, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "bob"))
     qwen = await world.change(
@@ -110,7 +111,7 @@ async def house(world_file: Path) -> AsyncIterator[House]:
     made = House(world)
     made.backends[qwen.id] = made.backend
     roster = await Roster.open(
-        world, (), load_help_topics(), load_how_tos(), {}, world_file.parent / "models"
+        world, (), load_help_topics(), load_how_tos(), {}, tmp_path / "models"
     )
     made.backends |= roster
     yield made

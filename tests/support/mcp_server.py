@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -31,6 +30,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, equipment, expiry, namespaces, things, tokens
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.ids import now_ms
 from sshwarma.world.presence import PresentAgent
 from sshwarma.world.things import Thing
@@ -209,12 +209,12 @@ class Expiry:
 
 
 @asynccontextmanager
-async def serving(path: Path, **limits: int) -> AsyncIterator[Served]:
+async def serving(location: Location, **limits: int) -> AsyncIterator[Served]:
     """A world of its own, served."""
     bounds = LimitSettings(
         **{"lines_per_10_seconds": 10_000, "requests_per_10_seconds": 10_000, **limits}
     )
-    world = await World.open(path, tool_specs())
+    world = await World.open(location, tool_specs())
     workshop = Workshop()
     providers: dict[str, Any] = make_verb_providers()
     tools = Tools(world, _Providers(providers, workshop))

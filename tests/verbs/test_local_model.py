@@ -20,6 +20,7 @@ from sshwarma.verbs.registry import tool_specs
 from sshwarma.verbs.views import Confirmation
 from sshwarma.world import agents
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import Forbidden, Invalid
 from sshwarma.world.world import World
 from support.services import make_services
@@ -65,13 +66,13 @@ class Place:
 
 @pytest.fixture
 async def place(
-    world_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Place]:
     download = Download()
     monkeypatch.setattr(local_files, "ENGINE_PACKAGE", "json")
     monkeypatch.setattr(local_files, "MODEL_PACKAGE", "a_package_that_is_not_there")
     monkeypatch.setattr(packaged_model, "_download", download.run)
-    world = await World.open(world_file, tool_specs())
+    world = await World.open(database, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "bob", role="admin"))
     services = make_services(world, roster=Roster(world, {}, tmp_path / "models"))

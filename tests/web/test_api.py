@@ -25,6 +25,7 @@ from sshwarma.web.errors import HTTP_STATUSES
 from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reader import Reader
 from sshwarma.world.world import World
@@ -75,8 +76,8 @@ class Client:
 
 
 @pytest.fixture
-async def web(world_file: Path) -> AsyncIterator[Client]:
-    world = await World.open(world_file, tool_specs())
+async def web(database: Location) -> AsyncIterator[Client]:
+    world = await World.open(database, tool_specs())
     for name, role in (("alice", "owner"), ("bob", "member")):
         await world.change(
             lambda tx, name=name, role=role: agents.create_agent(tx, name, role=role)

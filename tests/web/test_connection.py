@@ -6,7 +6,6 @@ import asyncio
 import select
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, tokens
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.world import World
 from support.services import make_services
 from support.waiting import until
@@ -32,8 +32,8 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
-async def world(world_file: Path) -> AsyncIterator[World]:
-    made = await World.open(world_file, tool_specs())
+async def world(database: Location) -> AsyncIterator[World]:
+    made = await World.open(database, tool_specs())
     yield made
     await made.close()
 

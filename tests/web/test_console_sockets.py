@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from sshwarma.web.http import HttpServer
 from sshwarma.web.metrics import MetricsPage
 from sshwarma.world import agents, browser_sessions, login_keys, owners, rows, turns
 from sshwarma.world.browser_sessions import SignInLink
+from sshwarma.world.databases import Location
 from sshwarma.world.events import AgentEvicted, StreamUpdated
 from sshwarma.world.identity import read_world_id
 from sshwarma.world.store import Change
@@ -74,8 +74,8 @@ class Unopened:
 
 
 @pytest.fixture
-async def site(world_file: Path) -> AsyncIterator[Site]:
-    world = await World.open(world_file, tool_specs())
+async def site(database: Location) -> AsyncIterator[Site]:
+    world = await World.open(database, tool_specs())
     alice = await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     services, pace = make_services(world), LineRateLimiter(100_000)
 

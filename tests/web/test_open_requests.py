@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from sshwarma.web import api, request_body
 from sshwarma.world import tokens
 from sshwarma.world.bearer import authenticate_bearer
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.row import Row
 from sshwarma.world.things import Thing
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-async def served(world_file: Path) -> AsyncIterator[Served]:
-    async with serving(world_file) as made:
+async def served(database: Location) -> AsyncIterator[Served]:
+    async with serving(database) as made:
         yield made
 
 

@@ -9,6 +9,7 @@ import pytest
 from sshwarma.admin.operations import run_operation
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, invites, things, tokens, triggers
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import Conflict, Forbidden, Invalid
 from sshwarma.world.events import AgentEvicted, Event, TokenRevoked
 from sshwarma.world.store import Change
@@ -126,7 +127,7 @@ async def test_triggers_of_a_removed_agent_are_off(
 
 
 async def test_what_a_removed_agent_said_keeps_its_name(
-    world: World, alice: Someone, bob: Someone
+    world: World, database: Location, alice: Someone, bob: Someone
 ) -> None:
     await do(bob, "hello")
     await do(bob, "/tell alice psst")
@@ -142,8 +143,7 @@ async def test_what_a_removed_agent_said_keeps_its_name(
     assert await authors(world) == ["bob (removed)", "bob"]
     await run_operation(world, "keys_add", {"name": "bob", "public_key": KEY})
     assert world.agents.keys_of(again.id)
-    path = world.store.path
-    reopened = await World.open(path, tool_specs())
+    reopened = await World.open(database, tool_specs())
     try:
         assert await authors(reopened) == ["bob (removed)", "bob"]
     finally:

@@ -69,13 +69,16 @@ async def test_purge_dry_run_changes_nothing(world: World, alice: Someone) -> No
     assert "kept" in await ids_of(world)
 
 
-async def test_purge_removes_equipment_and_exits(world: World, alice: Someone) -> None:
+async def test_purge_removes_equipment_and_exits(
+    world: World, alice: Someone, store_name: str
+) -> None:
     await do(alice, "/put note = x")
     await do(alice, "/equip room note")
     await do(alice, "/drop room note")
     assert (await do(alice, "/gc purge 0 --yes")).found == (("note", "data"),)
-    left = await world.store.read(lambda c: c.execute(text("PRAGMA foreign_key_check")).all())
-    assert left == []
+    if store_name == "sqlite":  # PostgreSQL never lets a reference dangle
+        left = await world.store.read(lambda c: c.execute(text("PRAGMA foreign_key_check")).all())
+        assert left == []
 
 
 async def test_purge_keeps_referenced_things(world: World, alice: Someone, bob: Someone) -> None:

@@ -15,6 +15,7 @@ from sshwarma.common.limits import MAX_RESULT_CHARACTERS
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import leave_out, overrides, things
 from sshwarma.world.bootstrap import bootstrap_world
+from sshwarma.world.databases import Location
 from sshwarma.world.leave_out import (
     DEFAULT_POLICY,
     RetentionPolicy,
@@ -98,9 +99,9 @@ def test_what_people_decide_is_stronger_than_what_the_tool_says() -> None:
 
 
 async def test_start_updates_what_a_verb_says_and_keeps_what_people_decided(
-    world_file: Path,
+    database: Location,
 ) -> None:
-    world = await World.open(world_file, tool_specs())
+    world = await World.open(database, tool_specs())
     specs = [
         replace(spec, leave_out="SHORT 50" if spec.name == "look" else spec.leave_out)
         for spec in tool_specs()

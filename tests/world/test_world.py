@@ -30,6 +30,7 @@ async def test_world_opens_in_a_directory_of_any_name(tmp_path: Path, name: str)
     assert await asyncio.to_thread(os.listdir, tmp_path) == [name]
 
 
+@pytest.mark.sqlite
 async def test_index_that_cannot_be_written_is_a_warning(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

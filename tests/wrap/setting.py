@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest_asyncio
 
@@ -14,6 +13,7 @@ from sshwarma.verbs.dispatch import run_line
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, rows
 from sshwarma.world.caller import Caller
+from sshwarma.world.databases import Location
 from sshwarma.world.questions import Question
 from sshwarma.world.world import World
 from sshwarma.wrap.compose import ContextComposer, ModelContext
@@ -65,8 +65,8 @@ class Setting:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def setting(world_file: Path, default_host: LuaHost) -> AsyncIterator[Setting]:
-    world = await World.open(world_file, tool_specs())
+async def setting(database: Location, default_host: LuaHost) -> AsyncIterator[Setting]:
+    world = await World.open(database, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     model = await world.change(
         lambda tx: agents.create_agent(tx, "qwen", kind="model", role="guest")

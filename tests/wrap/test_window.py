@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import agents, drop_turns, rows, turns
 from sshwarma.world.agents import AgentDirectory
+from sshwarma.world.databases import Location
 from sshwarma.world.leave_out import ToolRetention, make_policy, read_declared
 from sshwarma.world.reader import TOOL_CALLER
 from sshwarma.world.row import Row
@@ -89,8 +89,8 @@ def agents_of(world: World) -> tuple[str, str]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def log(world_file: Path) -> AsyncIterator[Log]:
-    world = await World.open(world_file, tool_specs())
+async def log(database: Location) -> AsyncIterator[Log]:
+    world = await World.open(database, tool_specs())
     await world.change(lambda tx: agents.create_agent(tx, "alice", role="owner"))
     await world.change(lambda tx: agents.create_agent(tx, "qwen", kind="model"))
     yield Log(world)

@@ -10,12 +10,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, LargeBinary, RowMapping, cast, func, select
+from sqlalchemy import Connection, RowMapping, func, select
 
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.authors import CAUSE_KEY, EXTERNAL_KEY, HOPS_KEY
 from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
+from sshwarma.world.portable_sql import byte_length
 from sshwarma.world.row import Row
 from sshwarma.world.schema import rows
 from sshwarma.world.store import Change
@@ -90,7 +91,7 @@ def read_last_seq(conn: Connection, room_id: str) -> int:
 def count_bytes(conn: Connection, room_id: str, limit: int) -> int:
     """Return the bytes of text in the newest `limit` rows of a log."""
     newest = (
-        select(func.length(cast(rows.c.content, LargeBinary)).label("size"))
+        select(byte_length(rows.c.content).label("size"))
         .where(rows.c.room_id == room_id)
         .order_by(rows.c.seq.desc())
         .limit(limit)

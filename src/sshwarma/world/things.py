@@ -110,7 +110,9 @@ _BY_QUALIFIED_NAME: Final = select(things).where(
 
 # After an error, PostgreSQL refuses what else a unit does, also if it goes on without the thing.
 # So a name that is taken is no error of an INSERT, and is looked for before an UPDATE.
-_INSERT: Final = upsert(things).on_conflict_do_nothing()
+_INSERT: Final = (
+    upsert(things).on_conflict_do_nothing().execution_options(preserve_rowcount=True)  # of psycopg
+)
 _PLACE_COLUMNS: Final = ("parent_id", "kind", "name", "qualified_name")
 
 
