@@ -15,9 +15,7 @@ from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.host_keys import warn_of_missing_key
 from sshwarma.admin.load_plugins import start_plugins
-from sshwarma.admin.lost_world import check_no_world_was_lost
-from sshwarma.admin.open_world import open_world
-from sshwarma.admin.recovery import recover_database
+from sshwarma.admin.open_world import check_database_file, open_world
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.server_operations import run_operation
@@ -203,18 +201,18 @@ class App:
         """Lock the data directory, load the host key and open the world."""
         settings, stack = self.settings, self._parts
         self.data_dir = stack.enter_context(ServedDataDir(settings.data_dir))
-        recover_database(settings.database)
-        check_no_world_was_lost(settings.database)
         check_addresses(settings)
-        if not settings.database.exists():
-            log.warning("new world", data_dir=str(settings.data_dir))
+        if not settings.database:
+            check_database_file(settings)
         delete_leftovers(settings.data_dir)
         warn_of_missing_key(settings)
         self.data_dir.load_host_keys()
-        await upgrade_at_start(settings.database, self._notifier)
+        if not settings.database:
+            await upgrade_at_start(settings.database_file, self._notifier)
         self.world = await open_world(settings)
         stack.push_async_callback(self.world.close)
-        self.data_dir.hold_database(settings.database)
+        if not settings.database:
+            self.data_dir.hold_database(settings.database_file)
         watchdog = BackgroundTasks()  # until the store closes: stopping takes seconds, too
         stack.push_async_callback(watchdog.cancel)
         if self._notifier.watchdog_seconds is not None:

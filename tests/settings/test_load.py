@@ -120,7 +120,7 @@ def test_data_dir_follows_xdg_data_home_and_environment(
     monkeypatch.setenv("XDG_DATA_HOME", "/srv")
     assert load_settings().data_dir == Path("/srv/sshwarma")
     monkeypatch.setenv("SSHWARMA_DATA_DIR", "/elsewhere")
-    assert load_settings().database == Path("/elsewhere/world.db")
+    assert load_settings().database_file == Path("/elsewhere/world.db")
 
 
 A_MODEL = '[[models]]\nname = "qwen"\n'

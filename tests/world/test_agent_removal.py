@@ -143,6 +143,7 @@ async def test_what_a_removed_agent_said_keeps_its_name(
     assert await authors(world) == ["bob (removed)", "bob"]
     await run_operation(world, "keys_add", {"name": "bob", "public_key": KEY})
     assert world.agents.keys_of(again.id)
+    await world.close()
     reopened = await World.open(database, tool_specs())
     try:
         assert await authors(reopened) == ["bob (removed)", "bob"]

@@ -27,8 +27,8 @@ ONLY_SQLITE = re.compile(
     r"dialects\.sqlite|dialects import sqlite|\"GLOB\""
     r"|func\.(?:json_|julianday|typeof|group_concat|new_id)"
 )
-OF_FILES = {"world/portable_sql.py", "world/rows.py"}
-"""The module, and the one statement whose text is made once for SQLite."""
+OF_FILES = {"world/portable_sql.py", "world/sqlite_dialect.py"}
+"""The module, and the dialect of files, whose one statement is made once."""
 
 POSTGRESQL = make_url("postgresql+psycopg://").get_dialect()()
 X = Column("x", Text)

@@ -118,7 +118,7 @@ def _check_installation(
     else:
         yield from _check_data_dir(settings)
         yield from _check_database(settings)
-        yield from check_write_lock(settings.database)
+        yield from check_write_lock(settings.database_file)
         yield from _check_host_key(settings)
         if "backup" not in left_out:
             yield from check_made_backups(settings)
@@ -132,7 +132,7 @@ def _check_installation(
 def _find_moved_server(settings: Settings) -> CheckResult | None:
     """Return what is wrong where the directory was moved under a server."""
     try:
-        if not settings.database.exists():
+        if not settings.database_file.exists():
             check_no_server_was_moved(settings.data_dir)
     except MovedServerError as error:
         return CheckResult("data directory", False, error.finding, error.remedy)
@@ -216,7 +216,7 @@ def _check_database_file(path: Path) -> CheckResult | None:
 
 
 def _check_database(settings: Settings) -> Iterator[CheckResult]:
-    path = settings.database
+    path = settings.database_file
     if not path.exists():
         try:
             check_no_server_holds_it(path)
@@ -269,7 +269,7 @@ def _report_interrupted_change(settings: Settings) -> CheckResult:
     """Say that nothing was read: a check changes nothing."""
     return warn(
         "database",
-        f"{settings.database} has a change that was killed, and was not checked",
+        f"{settings.database_file} has a change that was killed, and was not checked",
         "the next start takes the change back; start the server, then check again",
     )
 
@@ -301,7 +301,7 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
 
     path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
-        if was_logged_in_to(settings.database):
+        if was_logged_in_to(settings.database_file):
             yield warn(
                 "host key",
                 f"{path} is missing: the next start makes another, and clients will warn of it",
@@ -321,10 +321,10 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_owners(settings: Settings) -> Iterator[CheckResult]:
     """Check that an owner can log in."""
-    if not settings.database.exists():
+    if not settings.database_file.exists():
         return
     try:
-        owners = count_owners(settings.database)
+        owners = count_owners(settings.database_file)
     except SQLAlchemyError:
         return  # the check of the database reports the problem
     yield CheckResult(

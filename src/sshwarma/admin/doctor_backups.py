@@ -82,9 +82,9 @@ def _find_obstacle(directory: Path, settings: Settings) -> CheckResult | None:
     needed_rights = os.W_OK | os.X_OK | (os.R_OK if place == directory else 0)
     if not os.access(place, needed_rights):
         return CheckResult("backups", False, f"{user} cannot write to {place}", make)
-    if not settings.database.is_file():
+    if not settings.database_file.is_file():
         return None
-    needed, free = measure_needed_room(settings.database), shutil.disk_usage(place).free
+    needed, free = measure_needed_room(settings.database_file), shutil.disk_usage(place).free
     if needed <= free:
         return None
     return CheckResult(
@@ -98,7 +98,7 @@ def _find_obstacle(directory: Path, settings: Settings) -> CheckResult | None:
 def _check_age(directory: Path, settings: Settings, interval: int) -> CheckResult:
     """Say how old the newest backup of this world is, and whether that is too old."""
     detail = f"every {settings.backup.every} to {directory}"
-    world_id = _read_world_id(settings.database)
+    world_id = _read_world_id(settings.database_file)
     if world_id is None:
         return CheckResult("backups", True, detail)
     now = time.time()

@@ -23,9 +23,9 @@ def check_files(settings: Settings, restore: str) -> Iterator[CheckResult]:
         restore: how to replace a damaged database.
     """
     try:
-        sizes = read_sizes_in_file(settings.database)
+        sizes = read_sizes_in_file(settings.database_file)
         missing = find_missing_blobs(sizes, settings.data_dir)
-        uses = read_uses(settings.database, missing) if missing else []
+        uses = read_uses(settings.database_file, missing) if missing else []
     except sqlite3.DatabaseError as error:
         yield CheckResult("files", False, str(error), restore)
         return

@@ -25,7 +25,7 @@ def check_world_models(
 
     `environ` has the variables of a running server if that `is_asked`.
     """
-    names = _read_names(settings.database) if settings.models else []
+    names = _read_names(settings.database_file) if settings.models else []
     taken = {f"model {name}": (name, kind) for name, kind in names}
     for check in check_models(settings, environ):
         if check.name in taken:
@@ -57,7 +57,7 @@ def _check_rooms_of_models(settings: Settings) -> Iterator[CheckResult]:
     if not any(model.rooms for model in settings.models):
         return
     try:
-        with opened_read_only(settings.database) as opened:
+        with opened_read_only(settings.database_file) as opened:
             rooms = {name for (name,) in opened.execute("SELECT name FROM chats")}
     except sqlite3.Error:  # no database yet; or another check reports the problem
         return

@@ -73,7 +73,7 @@ def describe_switched_key(keys: dict[str, Any], at_once: bool = False) -> str:
 def warn_of_missing_key(settings: Settings) -> None:
     """Log a warning if clients know a host key of a world which has none now."""
     path = settings.data_dir / HOST_KEY_FILENAME
-    if not path.exists() and was_logged_in_to(settings.database):
+    if not path.exists() and was_logged_in_to(settings.database_file):
         log.warning("the host key was missing: clients warn of the new one", path=str(path))
 
 

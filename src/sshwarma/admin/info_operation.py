@@ -63,7 +63,7 @@ def _read_database(conn: Connection) -> dict[str, Any]:
 
 def _read_sizes(settings: Settings) -> dict[str, int]:
     """Return the sizes of files, in bytes; 0 for what does not exist."""
-    data_dir, database = settings.data_dir, settings.database
+    data_dir, database = settings.data_dir, settings.database_file
     return {
         "database": measure_tree(database),
         "log": measure_tree(database.with_name(f"{database.name}-wal")),

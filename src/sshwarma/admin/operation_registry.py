@@ -95,7 +95,7 @@ async def audited_change(
     try:
         return await world.change(run_with_audit)
     except FullDiskError as error:  # operators may know which disk, and can do something
-        hint = f"Make room on the disk of {world.store.path.parent}."
+        hint = f"Make room on the disk of {world.store.dialect.disk}."
         raise FullDiskError(error.message, hint=hint) from error
 
 

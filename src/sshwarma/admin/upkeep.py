@@ -133,7 +133,7 @@ class Upkeep:
 
     async def run_due(self) -> None:
         """Do what is due now. A failure is logged, and tried again later."""
-        if await self._is_backup_due():
+        if self._world.store.is_file and await self._is_backup_due():
             await self._back_up()
         if not self._is_recent(self._last_cleanup, CLEANUP_SECONDS):
             self._last_cleanup = self._clock()

@@ -92,7 +92,7 @@ def _find_database(invocation: Invocation) -> Iterator[tuple[Settings, Path]]:
             copy.unlink(missing_ok=True)
     else:
         check_data_dir_owner(settings.data_dir)
-        yield settings, settings.database
+        yield settings, settings.database_file
 
 
 def _write_to_stdout(
@@ -157,7 +157,7 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     if is_newest:
         invocation.record(settings, f"restore {file}{made_at}")
     origin = "standard input" if str(file) == STANDARD_STREAM else file
-    lines = [f"Restored {settings.database} from {origin}"]
+    lines = [f"Restored {settings.database_file} from {origin}"]
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")
     if manifest["replaced_logs"]:

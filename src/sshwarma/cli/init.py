@@ -66,9 +66,9 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
     if owner is not None:
         check_person_name(owner)  # refused before anything is made
         read_public_keys(key)
-    if settings.database.exists():
+    if settings.database_file.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
-    check_no_world_was_lost(settings.database)
+    check_no_world_was_lost(settings.database_file)
     data_dir_modes.make_data_dir_private(settings.data_dir)
     fingerprint = None
     with (
@@ -84,7 +84,9 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
                 arguments = {"name": owner, "public_key": key, "role": "owner"}
                 added = await run_operation(world, "keys_add", arguments)
                 fingerprint = added["fingerprint"]
-        give_name(draft.database, settings.database)  # complete: it may be killed before, and after
+        give_name(
+            draft.database_file, settings.database_file
+        )  # complete: it may be killed before, and after
         store_on_disk(settings.data_dir)
     return {"data_dir": str(settings.data_dir), "owner": owner, "fingerprint": fingerprint}
 
@@ -104,14 +106,16 @@ def migrate(invocation: Invocation) -> int:
     exit_on_signals()
     settings = invocation.world_settings()
     with lock_data_dir(settings.data_dir):
-        upgrade = upgrade_database(settings.database)
+        upgrade = upgrade_database(settings.database_file)
     if upgrade is None:
         record = {"before": newest_revision(), "after": newest_revision(), "copy": None}
-        return invocation.show(record, f"{settings.database} is at schema {newest_revision()}.")
+        return invocation.show(
+            record, f"{settings.database_file} is at schema {newest_revision()}."
+        )
     invocation.record(settings, f"migrate {upgrade.before} to {upgrade.after}")
     record = {"before": upgrade.before, "after": upgrade.after, "copy": str(upgrade.copy)}
     return invocation.show(
         record,
-        f"Upgraded {settings.database} from schema {upgrade.before} to {upgrade.after}.",
+        f"Upgraded {settings.database_file} from schema {upgrade.before} to {upgrade.after}.",
         f"The copy from before is {upgrade.copy}. Delete it when this version has proved itself.",
     )

@@ -112,11 +112,11 @@ class Invocation:
 
         settings = settings or self.settings()
         try:
-            if settings.database.exists():
+            if settings.database or settings.database_file.exists():
                 return settings
         except PermissionError:  # the lock reports whose directory it is
             return settings
-        check_no_server_holds_it(settings.database)
+        check_no_server_holds_it(settings.database_file)
         running = find_running_worlds()
         own = [path for path in running if path.stat().st_uid == os.geteuid()]
         if is_default_directory(settings) and len(running) == len(own) == 1:
@@ -124,7 +124,7 @@ class Invocation:
             found.model_fields_set.discard("data_dir")  # nobody has named it: commands say it
             return found
         check_no_server_was_moved(settings.data_dir)
-        check_no_world_was_lost(settings.database)
+        check_no_world_was_lost(settings.database_file)
         servers = f"Servers are running with: {', '.join(map(str, running))}."
         if not is_default_directory(settings):  # to give it again would not help
             way = describe_new_world(settings.data_dir).removesuffix(".")

@@ -27,10 +27,10 @@ def refuse_second_world(settings: Settings) -> None:
     from sshwarma.admin.running_worlds import find_running_worlds
     from sshwarma.world.errors import Conflict
 
-    if not is_default_directory(settings) or settings.database.exists():
+    if not is_default_directory(settings) or settings.database_file.exists():
         return
     for folder in settings.data_dir.absolute().parents:
-        if os.path.lexists(folder / settings.database.name):
+        if os.path.lexists(folder / settings.database_file.name):
             raise Conflict(
                 f"The directory {folder} contains a world, and the default directory is inside"
                 f" of it: {settings.data_dir}.",

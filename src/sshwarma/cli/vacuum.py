@@ -21,7 +21,7 @@ def vacuum(invocation: Invocation) -> int:
 
     done = invocation.change_with_or_without_server(
         "vacuum",
-        lambda settings: {"returned": rebuild_database(settings.database), "is_shrunk": True},
+        lambda settings: {"returned": rebuild_database(settings.database_file), "is_shrunk": True},
         lambda done: "vacuum",
     )
     later = (

@@ -19,6 +19,9 @@ PORT_RULE: Final = f"1 to {MAX_PORT}"
 SSH_PORT: Final = 22
 """The port that ssh uses by itself."""
 
+DATABASE_SCHEMES: Final = ("postgresql", "postgres")
+"""The schemes of addresses of databases on a server."""
+
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9.\-\[\]:]{1,253}")
 
 
@@ -148,4 +151,26 @@ def check_web_url(value: str) -> str:
         raise ValueError("a URL must not contain a key: use key_env or key_file")
     if looks_like_key(f"{parts.path}?{parts.query}#{parts.fragment}"):
         raise ValueError("this seems to contain a key: use key_env or key_file")
+    return value
+
+
+def check_database_url(value: str) -> str:
+    """Return the address of a PostgreSQL database, or "".
+
+    Raises:
+        ValueError: if it is no such address, or contains a password.
+    """
+    if not value:
+        return value
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in DATABASE_SCHEMES or not parts.path.strip("/"):
+        raise ValueError("must be a URL, such as postgresql://USER@HOST:5432/NAME")
+    if parts.password is not None or "password" in parts.query.lower():
+        raise ValueError(
+            "a URL must not contain a password: use the variable PGPASSWORD, or a password file"
+            " (PGPASSFILE, ~/.pgpass)"
+        )
     return value

@@ -12,9 +12,9 @@ import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -27,6 +27,7 @@ from typing_extensions import override
 from sshwarma.common.environment import PIN_VARIABLE
 from sshwarma.common.near_names import find_near_names
 from sshwarma.common.secret_detection import looks_like_key
+from sshwarma.settings.addresses import check_database_url
 from sshwarma.settings.errors import RENAMED_SECTIONS, TABLE_LISTS, describe_settings_errors
 from sshwarma.settings.mcp import McpSettings
 from sshwarma.settings.model import ModelSettings
@@ -101,6 +102,12 @@ class Settings(BaseSettings):
         " models; for its user alone (mode 0700). Default: `$XDG_DATA_HOME/sshwarma`, which is"
         " `~/.local/share/sshwarma` if that variable is not set.",
     )
+    database: Annotated[str, AfterValidator(check_database_url)] = Field(
+        "",
+        description="Address of a PostgreSQL database for the world, as"
+        " `postgresql://USER@HOST:5432/NAME`; its password is read from `PGPASSWORD` or a password"
+        " file. Without one the world is in the SQLite file `world.db` of the data directory.",
+    )
     motd: str = Field("", description="Text shown to everyone who logs in.")
     ssh: SshSettings = SshSettings()
     http: HttpSettings = HttpSettings()
@@ -153,7 +160,7 @@ class Settings(BaseSettings):
         return self.data_dir / BLOBS_DIRECTORY
 
     @property
-    def database(self) -> Path:
+    def database_file(self) -> Path:
         """Path of the SQLite file."""
         return self.data_dir / DATABASE_NAME
 

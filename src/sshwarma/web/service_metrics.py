@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Protocol, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -18,6 +15,7 @@ from typing_extensions import override
 from sshwarma.mcp.client.tool_approval import count_pending_tools
 from sshwarma.services import Services
 from sshwarma.web.metrics import make_counters, make_gauges
+from sshwarma.world.dialect import DatabaseSizes
 from sshwarma.world.end_reason import EndCause
 from sshwarma.world.rooms import count_rooms
 from sshwarma.world.world import World
@@ -192,10 +190,7 @@ class BackupMetricsCollector(Collector):
 class _Facts:
     """What a scrape reads from the disk and the database."""
 
-    database_bytes: int
-    wal_bytes: int
-    free_bytes: int
-    disk_bytes: int
+    sizes: DatabaseSizes
     rooms: int
     pending_tools: int
 
@@ -216,9 +211,10 @@ class DiskMetricsCollector(Collector):
             OSError: if the data directory cannot be read.
             Unavailable: if the database cannot.
         """
-        sizes = await asyncio.to_thread(_read_sizes, self._world.store.path)
+        store = self._world.store
+        sizes = await store.read(store.dialect.measure_sizes)
         rooms, pending = await self._world.memoized("structure counts", _count_structure)
-        self._facts = _Facts(*sizes, rooms, pending)
+        self._facts = _Facts(sizes, rooms, pending)
 
     @override
     def collect(self) -> Iterator[Metric]:
@@ -243,26 +239,18 @@ class DiskMetricsCollector(Collector):
             "sshwarma_database_bytes",
             "Size of the database and of its write-ahead log.",
             "file",
-            {"db": facts.database_bytes, "wal": facts.wal_bytes},
+            facts.sizes.files,
         )
-        yield GaugeMetricFamily(
-            "sshwarma_disk_free_bytes", "Free bytes of the disk of the world.", facts.free_bytes
-        )
-        yield GaugeMetricFamily(
-            "sshwarma_disk_size_bytes", "Size of the disk of the world.", facts.disk_bytes
-        )
-
-
-def _read_sizes(database: Path) -> tuple[int, int, int, int]:
-    """Return the bytes of database and write-ahead log, free ones, and of the disk."""
-    wal = database.with_name(f"{database.name}-wal")
-    disk = shutil.disk_usage(database.parent)
-    return (
-        database.stat().st_size,
-        wal.stat().st_size if wal.exists() else 0,
-        disk.free,
-        disk.total,
-    )
+        if facts.sizes.disk_free is not None:
+            yield GaugeMetricFamily(
+                "sshwarma_disk_free_bytes",
+                "Free bytes of the disk of the world.",
+                facts.sizes.disk_free,
+            )
+        if facts.sizes.disk_size is not None:
+            yield GaugeMetricFamily(
+                "sshwarma_disk_size_bytes", "Size of the disk of the world.", facts.sizes.disk_size
+            )
 
 
 def _count_structure(conn: Connection) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sshwarma.world.dialect import Dialect
+from sshwarma.world.migrate import SchemaError
 from sshwarma.world.sqlite_dialect import SqliteDialect
 
 
@@ -24,9 +25,17 @@ Location = Path | DatabaseUrl
 
 
 def make_dialect(location: Location) -> Dialect:
-    """Return the dialect of a database; nothing connects yet."""
-    if isinstance(location, DatabaseUrl):
-        from sshwarma.world.postgres_dialect import PostgresDialect  # psycopg is an extra
+    """Return the dialect of a database; nothing connects yet.
 
+    Raises:
+        SchemaError: if the driver of PostgreSQL is not installed.
+    """
+    if isinstance(location, DatabaseUrl):
+        try:
+            from sshwarma.world.postgres_dialect import PostgresDialect
+        except ModuleNotFoundError as error:
+            raise SchemaError(
+                f"A world on PostgreSQL needs {error.name}: pip install 'sshwarma[postgres]'"
+            ) from error
         return PostgresDialect(location.text)
     return SqliteDialect(location)

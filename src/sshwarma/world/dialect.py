@@ -7,7 +7,8 @@ that changes the world, a `SnapshotReader` one of those that only read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -21,6 +22,21 @@ ROW_COLUMNS: Final = (
     "content", "meta", "created_at",
 )  # fmt: skip
 """The columns of a row that `Writer.insert_row` is given, in its order; `n` is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSizes:
+    """The sizes of a database, in bytes.
+
+    Attributes:
+        files: by name: `db`, and `wal` for a write-ahead log.
+        disk_free: of the disk that it is on; None if that is not known.
+        disk_size: of that disk.
+    """
+
+    files: Mapping[str, int]
+    disk_free: int | None = None
+    disk_size: int | None = None
 
 
 class AbandonedTransactionError(Exception):
@@ -92,6 +108,7 @@ class Dialect(Protocol):
 
     Attributes:
         place: where it is, in words for the log; without a password.
+        disk: what has the disk that may be full, in words.
         max_batch_units: maximum number of units in one transaction, which bounds the wait of the
             first of them.
         indexes_later: whether rows are indexed for searches in passes of their own.
@@ -99,6 +116,7 @@ class Dialect(Protocol):
     """
 
     place: str
+    disk: str
     max_batch_units: int
     max_attempts: int
     indexes_later: bool
@@ -108,6 +126,30 @@ class Dialect(Protocol):
 
         Raises:
             SchemaError: if this program cannot use the database as it is.
+        """
+
+    def claim(self) -> None:
+        """Keep other servers from using this world until `close`.
+
+        Raises:
+            SchemaError: if another one does.
+        """
+
+    def check_place(self) -> None:
+        """Check what a change cannot tell: the room on the disk, and the file's name.
+
+        Raises:
+            Unavailable: if changes would be lost, or fail soon.
+        """
+
+    def write_again(self, conn: Connection) -> None:
+        """Write something that is stored already, to see that writing works."""
+
+    def measure_sizes(self, conn: Connection) -> DatabaseSizes:
+        """Return the sizes of the database, to which `conn` is a connection.
+
+        Raises:
+            OSError: if its file cannot be read.
         """
 
     def open_writer(self) -> Writer:

@@ -48,7 +48,9 @@ class FreePages:
 
 
 def read_free_pages(conn: Connection) -> FreePages:
-    """Return the unused pages of a database."""
+    """Return the unused pages of a database; PostgreSQL looks after its own."""
+    if conn.dialect.name == "postgresql":
+        return FreePages(0, 0, can_shrink=True)
     count, page_bytes, mode = (
         int(conn.exec_driver_sql(f"PRAGMA {name}").scalar_one())
         for name in ("freelist_count", "page_size", "auto_vacuum")

@@ -18,8 +18,9 @@ from sqlalchemy import Connection, Engine, create_engine, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from sshwarma.world.dialect import AbandonedTransactionError
+from sshwarma.world.dialect import AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.migrate import SchemaError
 from sshwarma.world.postgres_errors import (
     describe_read_error,
     describe_write_error,
@@ -51,6 +52,10 @@ CONNECT_TIMEOUT_SECONDS: Final = 5
 """Seconds that the driver waits for a connection."""
 
 
+SERVER_LOCK: Final = 0x73737761737276
+"""Key of the advisory lock of a server, which no other process of this world may have."""
+
+
 class PostgresDialect:
     """A database of a PostgreSQL server."""
 
@@ -61,6 +66,8 @@ class PostgresDialect:
     def __init__(self, address: str) -> None:
         self._url = make_url(address).set(drivername="postgresql+psycopg")
         self.place = self._url.set(drivername="postgresql").render_as_string()
+        self.disk = self.place
+        self._claim: Connection | None = None
         self._writer_engine = self._create_engine("writer")
         self._reader_engine = self._create_engine("reader", "-c default_transaction_read_only=on")
 
@@ -94,6 +101,30 @@ class PostgresDialect:
             SchemaError: if this program cannot use the database as it is.
         """
         prepare_postgres(self._writer_engine, self.place)
+
+    def claim(self) -> None:
+        """Keep other servers from using this world until `close`.
+
+        Raises:
+            SchemaError: if another one does.
+        """
+        self._claim = self._writer_engine.connect()
+        query = f"SELECT pg_try_advisory_lock({SERVER_LOCK})"
+        if not self._claim.exec_driver_sql(query).scalar_one():
+            self._claim.close()
+            raise SchemaError(f"Another server uses the world in {self.place}.")
+
+    def check_place(self) -> None:
+        """Do nothing: the server of the database looks after its disk."""
+
+    def write_again(self, conn: Connection) -> None:
+        """Write the revision of the schema again, as it is."""
+        conn.exec_driver_sql("UPDATE alembic_version SET version_num = version_num")
+
+    def measure_sizes(self, conn: Connection) -> DatabaseSizes:
+        """Return the size of the database; that of its disk is not known here."""
+        query = "SELECT pg_database_size(current_database())"
+        return DatabaseSizes({"db": int(conn.exec_driver_sql(query).scalar_one())})
 
     def open_writer(self) -> PostgresWriter:
         """Return a writer, which connects when it begins."""
@@ -138,7 +169,9 @@ class PostgresDialect:
         return describe_read_error(error)
 
     def close(self) -> None:
-        """Let go of the engines."""
+        """Let go of the claim and the engines."""
+        if self._claim is not None:
+            self._claim.close()
         self._writer_engine.dispose()
         self._reader_engine.dispose()
 

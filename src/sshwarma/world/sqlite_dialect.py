@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,7 +12,10 @@ from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from sshwarma.world.dialect import ROW_COLUMNS, AbandonedTransactionError
+from sshwarma.common.files import NamedFile
+from sshwarma.common.limits import MIN_WRITABLE_BYTES
+from sshwarma.common.units import KIB
+from sshwarma.world.dialect import ROW_COLUMNS, AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.ids import now_ms
 from sshwarma.world.migrate import prepare_database
@@ -53,6 +57,8 @@ class SqliteDialect:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.place = str(path)
+        self.disk = str(path.parent)
+        self._file: NamedFile | None = None  # once it exists
         self._writer_engine = create_sqlite_engine(path)
         self._reader_engine = create_sqlite_engine(path, read_only=True)
 
@@ -65,9 +71,51 @@ class SqliteDialect:
         prepare_database(self.path)
         check_complete(self.path)
 
+    def claim(self) -> None:
+        """Do nothing: the lock of the data directory keeps others away."""
+
+    def check_place(self) -> None:
+        """Check the room on the disk, and the file's name.
+
+        Raises:
+            Unavailable: if there is little room, or the file was moved.
+        """
+        check_free_space(self.path.parent)
+        if self._file is not None and self._file.is_lost:
+            # The server logs it once, when it looks at its data directory.
+            raise Unavailable(
+                "The file of the database was moved, deleted or replaced while the server runs:"
+                " changes go to a file without its name. Put it back, or save the world with"
+                " sshwarma backup FILE before the server is stopped."
+            )
+
+    def write_again(self, conn: Connection) -> None:
+        """Write the first page of the database again, as it is.
+
+        SQLite's user_version, which nothing here uses, stands in it.
+        """
+        version = conn.exec_driver_sql("PRAGMA user_version").scalar_one()
+        conn.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
+
+    def measure_sizes(self, _conn: Connection) -> DatabaseSizes:
+        """Return the sizes of the file and its write-ahead log, and of the disk.
+
+        Raises:
+            OSError: if the file cannot be read.
+        """
+        log = self.path.with_name(f"{self.path.name}-wal")
+        disk = shutil.disk_usage(self.path.parent)
+        files = {
+            "db": self.path.stat().st_size,
+            "wal": log.stat().st_size if log.exists() else 0,
+        }
+        return DatabaseSizes(files, disk.free, disk.total)
+
     def open_writer(self) -> SqliteWriter:
         """Connect for changes."""
-        return SqliteWriter(self._writer_engine.connect())
+        writer = SqliteWriter(self._writer_engine.connect())
+        self._file = NamedFile(self.path)
+        return writer
 
     def open_reader(self) -> SqliteReader:
         """Connect for reading."""
@@ -207,3 +255,17 @@ def _driver_of(conn: Connection) -> sqlite3.Connection:
     driver = conn.connection.driver_connection
     assert isinstance(driver, sqlite3.Connection)  # noqa: S101 - the engine above made it
     return driver
+
+
+def check_free_space(directory: Path) -> None:
+    """Raise if the disk of a directory is full.
+
+    Raises:
+        Unavailable: if it has less than MIN_WRITABLE_BYTES, or cannot be asked.
+    """
+    try:
+        free = shutil.disk_usage(directory).free
+    except OSError as error:
+        raise Unavailable(f"The data directory cannot be read: {error.strerror}.") from error
+    if free < MIN_WRITABLE_BYTES:
+        raise Unavailable(f"The disk is full: {free // KIB} KiB are free.")

@@ -140,6 +140,11 @@ class Store:
         self._writer.start()
 
     @property
+    def is_file(self) -> bool:
+        """Whether the world is in a file, and not on a database server."""
+        return isinstance(self.dialect, SqliteDialect)
+
+    @property
     def path(self) -> Path:
         """The database file.
 

@@ -113,7 +113,8 @@ class World:
             SchemaError: if it is damaged, or not at the newest schema.
         """
         dialect = make_dialect(location)
-        await asyncio.get_running_loop().run_in_executor(None, dialect.prepare)
+        await asyncio.to_thread(dialect.prepare)
+        await asyncio.to_thread(dialect.claim)
         world = cls()
         world.store = Store(dialect, world.publish)
         world.reports = Reports(None if isinstance(location, DatabaseUrl) else location)

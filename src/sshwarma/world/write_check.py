@@ -8,23 +8,18 @@ small commit may succeed on a disk that has no room for the next message.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import time
-from pathlib import Path
 from typing import Final
 
 from sqlalchemy.exc import DBAPIError
 
 from sshwarma.common.background import ignore_outcome
-from sshwarma.common.files import NamedFile
 from sshwarma.common.limits import (
-    MIN_WRITABLE_BYTES,
     WRITE_CHECK_SECONDS,
     WRITE_CHECK_TIMEOUT_SECONDS,
 )
-from sshwarma.common.units import KIB
 from sshwarma.world.errors import Unavailable
-from sshwarma.world.store import Change, Store
+from sshwarma.world.store import Store
 from sshwarma.world.store_errors import DAMAGE_HINT
 
 _NEVER: Final = float("-inf")
@@ -35,7 +30,6 @@ class WriteCheck:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._file = NamedFile(store.path)
         self._running: asyncio.Task[None] | None = None
         self._succeeded_at = _NEVER
 
@@ -63,38 +57,9 @@ class WriteCheck:
         self._running.result()
 
     async def _try_write(self) -> None:
-        await asyncio.to_thread(check_free_space, self._store.path.parent)
-        if self._file.is_lost:  # the server logs it once, when it looks at its data directory
-            raise Unavailable(
-                "The file of the database was moved, deleted or replaced while the server runs:"
-                " changes go to a file without its name. Put it back, or save the world with"
-                " sshwarma backup FILE before the server is stopped."
-            )
+        await asyncio.to_thread(self._store.dialect.check_place)
         try:
-            await self._store.write(_write_one_page)
+            await self._store.write(lambda tx: self._store.dialect.write_again(tx.conn))
         except DBAPIError as error:
             raise Unavailable("The database could not be written.") from error
         self._succeeded_at = time.monotonic()
-
-
-def check_free_space(directory: Path) -> None:
-    """Raise if the disk of a directory is full.
-
-    Raises:
-        Unavailable: if it has less than MIN_WRITABLE_BYTES, or cannot be asked.
-    """
-    try:
-        free = shutil.disk_usage(directory).free
-    except OSError as error:
-        raise Unavailable(f"The data directory cannot be read: {error.strerror}.") from error
-    if free < MIN_WRITABLE_BYTES:
-        raise Unavailable(f"The disk is full: {free // KIB} KiB are free.")
-
-
-def _write_one_page(tx: Change) -> None:
-    """Write the first page of the database again, as it is.
-
-    SQLite's user_version, which nothing here uses, stands in it.
-    """
-    version = tx.conn.exec_driver_sql("PRAGMA user_version").scalar_one()
-    tx.conn.exec_driver_sql(f"PRAGMA user_version = {int(version)}")
