@@ -7,11 +7,13 @@ import itertools
 
 import pytest
 
-from sshwarma.world import access
+from sshwarma.common.units import MINUTE_MS
+from sshwarma.world import access, rooms
 from sshwarma.world.access import Member, Right
 from sshwarma.world.agents import SERVER_ROLES, Agent, ServerRole
 from sshwarma.world.errors import Conflict
 from sshwarma.world.reader import PERSON
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 from support.people import Someone, do, refused
 
@@ -137,3 +139,18 @@ async def test_refusals_for_mute_and_ban_give_time_and_reason(alice: Someone, bo
         await refused(alice, f"/mute bob {minutes}")
     await refused(bob, "/ban alice")
     await refused(alice, "/ban alice")
+
+
+async def test_ban_ends_by_the_time_of_the_unit(alice: Someone, bob: Someone) -> None:
+    await do(alice, "/create den")
+    await do(bob, "/join den")
+    await do(alice, "/join den")
+    await do(alice, "/ban bob 1")
+    assert (await refused(bob, "/create den")).message == "The name den is taken."
+
+    def create_later(tx: Change) -> None:
+        tx.now += 2 * MINUTE_MS
+        rooms.create_room(tx, "den", bob.agent)
+
+    with pytest.raises(Conflict, match="A room named den already exists"):
+        await alice.world.change(create_later)

@@ -23,6 +23,10 @@ from sshwarma.world.world import World
 class _TakenBack(Exception):
     """Ends the change of a dry run, so that nothing of it is stored."""
 
+    def __init__(self, report: ImportReport) -> None:
+        super().__init__()
+        self.report = report
+
 
 async def take_step(
     world: World, step: Step, *, person: str, model: str, thing_bytes: int,
@@ -50,17 +54,15 @@ async def try_step(
     paths: Mapping[str, str], start_project: str = "",
 ) -> ImportReport:  # fmt: skip
     """Return what `take_step` would do; the world stays as it is."""
-    reports: list[ImportReport] = []
     projects = SourceProjects(paths, start_project)
 
     def work(tx: Change) -> None:
-        reports.append(_take(tx, step, person, model, thing_bytes=thing_bytes, projects=projects))
-        raise _TakenBack
+        raise _TakenBack(_take(tx, step, person, model, thing_bytes=thing_bytes, projects=projects))
 
     try:
         await world.change(work)
-    except _TakenBack:
-        return reports[0]
+    except _TakenBack as taken_back:
+        return taken_back.report
     raise AssertionError("a dry run was stored")
 
 

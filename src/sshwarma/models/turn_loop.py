@@ -361,6 +361,7 @@ class RunningTurn:
         self.status = incomplete.status if incomplete else "completed"
 
         def work(tx: Change) -> Row | None:
+            self._take_back(follow_ups)  # of a run before, which was rolled back
             row = None
             if text:
                 row = self.rows.append_reply(tx, text, cut=incomplete is not None)

@@ -281,14 +281,13 @@ class TurnRunner:
         models: list[Agent] = []
         refused: dict[str, list[str]] = {}  # names by reason
         for agent in mentioned and self._filter_silent(tx, running_turn, mentioned):
-            reason = asked.explain_refusal(agent.id)
+            reason = asked.explain_refusal(agent.id, len(models))
             if not reason and not self.has_capacity(running_turn.turn.room_id, len(models) + 1):
                 reason = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
             if reason:
                 refused.setdefault(reason, []).append(agent.name)
             else:
                 models.append(agent)
-                asked.asked_ids.add(agent.id)
         for reason, names in refused.items():
             running_turn.rows.append_notice(tx, f"called {', '.join(names)}, but {reason}")
         new_turns = open_turns(
@@ -299,6 +298,8 @@ class TurnRunner:
             root_turn_id=running_turn.turn.question_id,
         )
         turns.set_request_row(tx, [turn.id for turn in new_turns], row)
+        # Here and not after the commit: another answer to the question may be the next unit.
+        asked.asked_ids.update(agent.id for agent in models)
         return list(zip(new_turns, models, strict=True))
 
     def _filter_silent(
@@ -306,12 +307,12 @@ class TurnRunner:
     ) -> list[Agent]:
         """Return the models that answer in the room; add a notice about the others."""
         try:
-            room, now = rooms.read_room(tx.conn, running_turn.turn.room_id), now_ms()
+            room = rooms.read_room(tx.conn, running_turn.turn.room_id)
         except NotFound:  # it was deleted during the answer
             return []
         models = []
         for agent in mentioned:
-            reason = room.explain_silence(agent, now).removesuffix(".")
+            reason = room.explain_silence(agent, tx.now).removesuffix(".")
             if reason:
                 running_turn.rows.append_notice(tx, f"called {agent.name}, but {reason}")
             else:

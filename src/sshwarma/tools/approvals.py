@@ -276,7 +276,6 @@ class Approvals:
         in_room = caller.with_room(waiting.room_id)
 
         def work(tx: Change) -> None:
-            self.find(waiting.number)
             if answer.is_allowed:
                 calls.set_call_status(tx, waiting.call_id, "running")
             text = f"{done} {waiting.tool} (approval {waiting.number}){because}"
@@ -286,6 +285,7 @@ class Approvals:
 
         async def record() -> None:
             async with waiting.deciding:
+                self.find(waiting.number)  # no other answer may have come before this
                 await in_room.change(work)
                 waiting.answer.set_result(answer)
 

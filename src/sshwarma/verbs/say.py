@@ -144,6 +144,8 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
         """Append the message, and start an answer for each turn that it opens."""
         with question.asking(models):
             row, new_turns = await caller.world.change(append)
+        if new_turns and not question.root_turn_id:
+            question.root_turn_id = new_turns[0].id
         for turn, agent in zip(new_turns, models, strict=bool(new_turns)):
             answering.start_turn(turn, agent, row, caller.services, asked=question)
         return row, new_turns
@@ -261,7 +263,6 @@ def _append_message(
     )
     first_turn_id = new_turns[0].id if new_turns else None
     scripted = {SCRIPTED_KEY: True} if models and question.is_scripted else {}
-    question.root_turn_id = question.root_turn_id or first_turn_id or ""
     row = rows.append_row(
         tx,
         caller.room_id,

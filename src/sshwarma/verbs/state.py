@@ -197,23 +197,21 @@ async def _set_state(caller: Caller, name: str, *, holds: bool) -> Confirmation:
             " ci-configured.",
         )
 
-    held: list[str] = []
-
-    def work(tx: Change) -> bool:
+    def work(tx: Change) -> tuple[str, ...] | None:
+        """Return the states as they stay, or None if they change."""
         states = namespaces.read_metadata_words(things.get_live_thing(tx.conn, room.id), "states")
         if (name in states) is holds:
-            held.extend(states)
-            return False
+            return states
         if len(states) >= MAX_ROOM_STATES and holds:
             raise Invalid(f"A room can have at most {MAX_ROOM_STATES} states.")
         new_states = [*states, name] if holds else [word for word in states if word != name]
         things.set_metadata(tx, room.id, states=new_states or None)
         caller.append_notice(tx, f"{'set' if holds else 'removed'} the state {name}")
-        return True
+        return None
 
-    is_changed = await caller.change(work)
-    if not is_changed:
-        near = "" if holds else suggest_near_names(name, held)
+    unchanged_states = await caller.change(work)
+    if unchanged_states is not None:
+        near = "" if holds else suggest_near_names(name, unchanged_states)
         problem = f"The state {name} is {'already set' if holds else 'not set'} in {room.name}."
         return Confirmation(f"{problem} {near}".rstrip())
     if holds:

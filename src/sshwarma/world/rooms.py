@@ -17,7 +17,7 @@ from sshwarma.world.builtin_containers import DEFAULTS_ID
 from sshwarma.world.errors import Conflict, NotFound
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.exits import Exit
-from sshwarma.world.ids import HOME_ID, new_id, now_ms
+from sshwarma.world.ids import HOME_ID, new_id
 from sshwarma.world.portable_sql import byte_length, table_of_pairs
 from sshwarma.world.reader import next_call
 from sshwarma.world.schema import things as things_table
@@ -152,7 +152,7 @@ def create_room(tx: Change, name: str, owner: Agent, *, description: str = "") -
         Invalid: if the name is not valid.
         Conflict: if the name is taken.
     """
-    _check_room_name(tx.conn, name, owner)
+    _check_room_name(tx, name, owner)
     room = things.create_thing(
         tx, "rooms", "room", name, description=description, created_by=owner.id
     )
@@ -168,7 +168,7 @@ def rename_room(tx: Change, room: Room, name: str, by: Agent) -> Thing:
         Invalid: if the name is not valid.
         Conflict: if the name is taken.
     """
-    _check_room_name(tx.conn, name, by)
+    _check_room_name(tx, name, by)
     return things.update_thing(tx, room.id, name=name)
 
 
@@ -180,7 +180,7 @@ def fork_room(tx: Change, source_id: str, name: str, owner: Agent) -> Thing:
     Raises:
         Invalid, Conflict: as `create_room`.
     """
-    _check_room_name(tx.conn, name, owner)
+    _check_room_name(tx, name, owner)
     source = things.get_live_thing(tx.conn, source_id)
     metadata: dict[str, Any] = {
         key: source.metadata[key]
@@ -257,7 +257,7 @@ def restore_room(tx: Change, room: Thing) -> None:
     )
 
 
-def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
+def _check_room_name(tx: Change, name: str, owner: Agent) -> None:
     """Raise unless a room of that owner can have that name.
 
     Only an agent itself may name a room after it.
@@ -266,22 +266,22 @@ def _check_room_name(conn: Connection, name: str, owner: Agent) -> None:
         Invalid, Conflict: if the name is not valid, or taken.
     """
     names.check_name(name, "room")
-    room_id = find_room_id(conn, name)
+    room_id = find_room_id(tx.conn, name)
     if room_id is not None:
-        rights = read_room(conn, room_id).rights_of(owner, now=now_ms())
+        rights = read_room(tx.conn, room_id).rights_of(owner, now=tx.now)
         if Right.ENTER not in rights:
             raise Conflict(f"The name {name} is taken.")  # a private room is not named as one
         raise Conflict(
             f"A room named {name} already exists.",
             hint=next_call("Enter it with {}.", "join", room=name),
         )
-    agent = things.find_child(conn, "agents", name, "agent")
+    agent = things.find_child(tx.conn, "agents", name, "agent")
     if agent is not None and agent.id != owner.id:
         raise Conflict(
             f"Only the agent {name} can name a room {name}.",
             hint="Choose another name.",
         )
-    namesake = things.find_by_qualified_name(conn, name)
+    namesake = things.find_by_qualified_name(tx.conn, name)
     if namesake is not None:  # their tools would have the same names
         raise Conflict(
             f"{name} is the name of {things.describe_kind(namesake.kind)}.",
