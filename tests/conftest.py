@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from support import lanes
 
-pytest_plugins = ["support.driver.fixtures", "support.databases"]
+pytest_plugins = ["support.driver.fixtures", "support.databases", "support.units_twice"]
 
 # How long an example takes says how busy the machine is, not whether it is right; and a run fails
 # or passes as the one before it. `--hypothesis-profile=default` looks for other examples.

@@ -10,7 +10,7 @@ TESTS = Path(__file__).parent
 
 
 def test_listed_files_and_folders_exist() -> None:
-    listed = {*lanes.LONGEST_FILES, *lanes.FOLDERS, *lanes.ONE_LOOP}
+    listed = {*lanes.LONGEST_FILES, *lanes.UNITS_TWICE, *lanes.FOLDERS, *lanes.ONE_LOOP}
     assert not [name for name in listed if not (TESTS / name).exists()]
 
 

@@ -92,6 +92,7 @@ async def test_deleted_things_are_purged_after_their_days(
     assert await count() == 0
 
 
+@pytest.mark.units_once("it counts what each run of a unit purges")
 async def test_many_things_are_purged_in_steps_with_rows_of_the_audit(
     house: Upkept, alice: Someone, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,20 @@ LONGEST_FILES = (
 """Files that take longest, the longest first. A worker runs a whole file: one that is begun last
 keeps the others waiting."""
 
+UNITS_TWICE = frozenset({
+    "admin/test_import_operations.py", "admin/test_operations.py", "admin/test_same_moment.py",
+    "imports/test_taking.py", "models/test_own_equipment.py", "models/test_surrogates.py",
+    "models/test_turn_budgets.py", "models/test_turn_stop.py", "models/test_turns_run_again.py",
+    "tools/test_withdrawn_questions.py", "toolsets/test_stopped_changes.py",
+    "verbs/test_equip_role.py", "verbs/test_export.py", "verbs/test_keys.py",
+    "verbs/test_scopes.py", "verbs/test_spellings.py", "workspaces/test_runs.py",
+    "world/test_exits.py", "world/test_memory.py", "world/test_movement.py",
+    "world/test_room_copies.py", "world/test_things.py",
+})  # fmt: skip
+"""Files whose units of work always run twice (support/units_twice.py), here and in CI: they have
+most units for their time, so that one which cannot be run again is found before the commit. All
+others run as the program does; `--units=twice` runs them twice, too."""
+
 SAMPLED = frozenset({
     "admin/test_backup_files.py::test_hostile_files_of_a_backup_are_refused",
     "admin/test_hostile_backups.py::test_a_damaged_archive_is_refused",

@@ -169,6 +169,7 @@ async def make_den(server: PostgresServer) -> DatabaseUrl:
 
 
 @pytest.mark.long
+@pytest.mark.units_once("the server ends between two runs of a unit")
 async def test_acknowledged_rows_survive_crashes_of_the_server(
     own_server: PostgresServer,
 ) -> None:

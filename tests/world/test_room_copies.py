@@ -38,6 +38,7 @@ async def test_copy_of_a_room_with_more_texts_takes_as_few_queries(
     assert ways == await alice.world.store.read(lambda conn: exits.read_exits(conn, den))
 
 
+@pytest.mark.units_once("it counts queries, and a first run reads the last numbers of rows again")
 async def test_clone_of_a_longer_log_takes_as_few_queries(alice: Someone) -> None:
     await do(alice, "/create den")
     counts = []

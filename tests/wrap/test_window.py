@@ -43,13 +43,14 @@ class Log:
         self.turns: dict[str, Turn] = {}
 
     async def write(self, letters: str) -> None:
-        def work(tx: Change) -> None:
+        def work(tx: Change) -> dict[str, Turn]:
             alice, qwen = agents_of(self.world)
+            opened = dict(self.turns)
             for letter in letters.replace(" ", ""):
-                turn = self.turns.get(letter)
+                turn = opened.get(letter)
                 if letter != "-" and turn is None:
                     turn = turns.open_turn(tx, "lobby", qwen, alice)
-                    self.turns[letter] = turn
+                    opened[letter] = turn
                 row = rows.append_row(
                     tx,
                     "lobby",
@@ -60,10 +61,11 @@ class Log:
                 )
                 if turn and turn.request_row_id is None:
                     turns.set_request_row(tx, [turn.id], row)
-                    self.turns[letter] = turns.find_turn(tx.conn, "lobby", turn.id)
+                    opened[letter] = turns.find_turn(tx.conn, "lobby", turn.id)
                     turns.close_turn(tx, turn.id, "completed")
+            return opened
 
-        await self.world.change(work)
+        self.turns = await self.world.change(work)
 
     async def drop(self, letter: str) -> None:
         turn_id = self.turns[letter].id
