@@ -58,7 +58,8 @@ class Change:
 
     `cause` is the trigger in whose course it is, "" without one, and `is_external` says that a
     program asked for it; `hook_hops` are the hooks that it came through. The rows that it appends
-    say so.
+    say so. A unit may be run again, with another of these, after its transaction failed: it has no
+    effect but through this, and what is needed outside it returns, or sets at its end.
     """
 
     __slots__ = ("_writer", "cause", "conn", "events", "hook_hops", "is_external", "now")

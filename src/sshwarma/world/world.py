@@ -147,7 +147,8 @@ class World:
     async def change(self, work: Callable[[Change], T], *, may_postpone: bool = False) -> T:
         """Run one change: everything is on disk and published, or nothing.
 
-        A change that nobody waits for may be postponed, for a moment, to share a commit.
+        A change that nobody waits for may be postponed, for a moment, to share a commit. `work` may
+        be run again after it was rolled back.
 
         Raises:
             WorldError: with the reason, if the world does not allow it.
