@@ -163,5 +163,8 @@ def test_limit_defaults_equal_the_settings() -> None:
 def test_every_ssh_setting_changes_the_limits() -> None:
     for name in SshSettings.model_fields.keys() - {"listen"}:
         default = getattr(SshSettings(), name)
-        changed = SshSettings(**{name: not default if default is True else default + 1})
+        other = (
+            ("10.0.0.5/32",) if default == () else not default if default is True else default + 1
+        )
+        changed = SshSettings(**{name: other})
         assert AdmissionLimits.from_settings(changed) != AdmissionLimits(), name

@@ -190,7 +190,7 @@ async def test_connection_that_is_answered_keeps_its_place(
 @pytest.fixture
 def distant(monkeypatch: pytest.MonkeyPatch) -> str:
     """An address of this machine that the server does not take for loopback."""
-    monkeypatch.setattr(connection, "is_loopback", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(connection, "is_proxy", lambda address, _: address == "127.0.0.1")
     return "127.0.0.2"
 
 

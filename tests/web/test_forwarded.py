@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from sshwarma.settings import ReloadableSettings
+from sshwarma.settings import HttpSettings, ReloadableSettings
 from sshwarma.web.forwarded import ForwardedAddress, find_client_address
 
 
@@ -27,6 +27,38 @@ from sshwarma.web.forwarded import ForwardedAddress, find_client_address
 )
 def test_last_address_that_a_proxy_names_is_the_client(forwarded: str, address: str) -> None:
     assert find_client_address("127.0.0.1", forwarded) == address
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "address"),
+    [
+        ("10.0.0.5", "203.0.113.7", "203.0.113.7"),
+        ("::ffff:10.0.0.5", "203.0.113.7", "203.0.113.7"),
+        ("10.0.0.5", "1.2.3.4, 203.0.113.7, 10.0.0.6", "203.0.113.7"),
+        ("10.0.0.5", "10.0.0.6, 127.0.0.1", "10.0.0.5"),
+        ("10.0.1.5", "203.0.113.7", "10.0.1.5"),
+        ("127.0.0.1", "203.0.113.7", "203.0.113.7"),
+    ],
+)
+async def test_proxy_of_the_settings_is_believed_and_no_other(
+    peer: str, forwarded: str, address: str
+) -> None:
+    seen: list[Scope] = []
+
+    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope)
+
+    async def receive() -> Message:
+        raise NotImplementedError
+
+    async def send(message: Message) -> None:
+        raise NotImplementedError
+
+    settings = ReloadableSettings(http=HttpSettings(proxy_from=("10.0.0.0/24",)))
+    headers = [(b"x-forwarded-for", forwarded.encode())]
+    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
+    await ForwardedAddress(remember, settings)(scope, receive, send)
+    assert seen[0]["client"] == (address, 1)
 
 
 @pytest.mark.parametrize(

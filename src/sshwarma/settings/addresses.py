@@ -114,6 +114,32 @@ def check_host_name(value: str) -> str:
     return value
 
 
+def check_network(value: str) -> str:
+    """Return an address or a network of addresses in its usual form.
+
+    Raises:
+        ValueError: if it is neither, or has all addresses.
+    """
+    try:
+        network = ipaddress.ip_network(value)
+    except ValueError as error:
+        raise ValueError(
+            "must be an address or a network, such as 10.0.0.5 or 10.0.0.0/24"
+            f" (got {format_given(value)}{_suggest_network(value)})"
+        ) from error
+    if not network.prefixlen:
+        raise ValueError(f"must not be every address: anybody could name any (got {value})")
+    return str(network)
+
+
+def _suggest_network(value: str) -> str:
+    """Return what a network with bits beyond its length may mean; "" without one."""
+    try:
+        return f"; its network is {ipaddress.ip_network(value, strict=False)}"
+    except ValueError:
+        return ""
+
+
 def check_base_url(value: str) -> str:
     """Return the URL of this server without a slash at the end; it may be empty.
 

@@ -16,7 +16,11 @@ from sshwarma.common.validation_text import (
     describe_validation_error,
 )
 
-_LIST_EXAMPLES: Final = {"command": '["npx", "-y"]', "hosts": '["world.example.org"]'}
+_LIST_EXAMPLES: Final = {
+    "command": '["npx", "-y"]',
+    "hosts": '["world.example.org"]',
+    "proxy_from": '["10.0.0.5"]',
+}
 TABLE_LISTS: Final = ("models", "mcp")
 """Settings that are lists of tables: `[[models]]`, `[[mcp]]`."""
 

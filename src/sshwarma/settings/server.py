@@ -47,6 +47,7 @@ from sshwarma.settings.addresses import (
     check_address_or_off,
     check_base_url,
     check_host_name,
+    check_network,
 )
 from sshwarma.settings.paths import SettingsPath
 from sshwarma.settings.section import SettingsSection
@@ -106,6 +107,12 @@ class SshSettings(SettingsSection):
     limit_loopback: bool = Field(
         True, description="Apply the limits per address to 127.0.0.1 too; off for load tests."
     )
+    proxy_from: tuple[Annotated[str, AfterValidator(check_network)], ...] = Field(
+        (),
+        description="Addresses and networks of balancers, such as 10.0.0.5 or 10.0.0.0/24."
+        " Connections from there must begin with a header of the PROXY protocol, version 1 or 2,"
+        " and count as those of the address that it names. From elsewhere it is refused.",
+    )
 
 
 class HttpSettings(SettingsSection):
@@ -137,7 +144,12 @@ class HttpSettings(SettingsSection):
         gt=0,
         le=MAX_HTTP_CONNECTIONS,
         description="Maximum number of HTTP connections from one address, or of open requests of"
-        " one address that a proxy on loopback names. Raise it for a proxy elsewhere.",
+        " one address that a proxy names.",
+    )
+    proxy_from: tuple[Annotated[str, AfterValidator(check_network)], ...] = Field(
+        (),
+        description="Addresses and networks of proxies besides loopback, such as 10.0.0.5: a"
+        " request from there is that of the address that X-Forwarded-For names last.",
     )
 
 

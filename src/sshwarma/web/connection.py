@@ -24,9 +24,10 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.messages import with_limit
 from sshwarma.common.refusals import RefusedBy, count_refusal
-from sshwarma.settings import ReloadableSettings, is_loopback
+from sshwarma.settings import ReloadableSettings
 from sshwarma.web._uvicorn import HttpConnection, SocketConnection
 from sshwarma.web.errors import make_error_body
+from sshwarma.web.forwarded import is_proxy
 from sshwarma.world.bearer import SCOPE_AGENT_KEY
 
 _RESPONSE_TEMPLATE: Final = (
@@ -52,8 +53,9 @@ class BoundedConnection(HttpConnection):
     def on_connected(self) -> None:
         self._group = group_address(self.address)
         limit = self._settings.http.max_connections_per_address
-        # Loopback has none: a proxy there has the connections of everybody.
-        if not is_loopback(self._group) and self._count_group() > limit:
+        # A proxy has none: it has the connections of everybody.
+        is_of_proxy = is_proxy(self.address, self._settings.http.proxy_from)
+        if not is_of_proxy and self._count_group() > limit:
             if not self._take_place_in_group(limit):
                 self._refuse_new("http_address", "Too many connections from your address", limit)
                 return

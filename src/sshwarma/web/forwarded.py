@@ -1,8 +1,9 @@
-"""The address and the scheme of the client behind a proxy on this machine."""
+"""The address and the scheme of the client behind a proxy that is believed."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -10,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sshwarma.common.address_groups import group_address
 from sshwarma.common.messages import with_limit
+from sshwarma.common.networks import is_in_networks
 from sshwarma.common.refusals import count_refusal
 from sshwarma.settings import ReloadableSettings, is_loopback
 from sshwarma.web.errors import refuse
@@ -20,7 +22,9 @@ SCHEME_HEADER: Final = b"x-forwarded-proto"
 
 
 class ForwardedAddress:
-    """Replaces peer and scheme of a request by what a proxy on loopback names.
+    """Replaces peer and scheme of a request by what a proxy names.
+
+    A proxy is on loopback, or in the setting `http.proxy_from`.
 
     Redirects have the scheme: with the proxy's own, a client would follow to one without TLS.
     An address that a proxy names has a limit of open requests, because the proxy has none: that of
@@ -35,18 +39,19 @@ class ForwardedAddress:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, as the application does."""
         peer = scope.get("client")
-        if peer is not None and is_loopback(peer[0]):
+        networks = self._settings.http.proxy_from
+        if peer is not None and is_proxy(peer[0], networks):
             forwarded, scheme = (
                 b",".join(value for name, value in scope["headers"] if name == wanted)
                 for wanted in (FORWARDED_HEADER, SCHEME_HEADER)
             )
-            address = find_client_address(peer[0], forwarded.decode("latin-1"))
+            address = find_client_address(peer[0], forwarded.decode("latin-1"), networks)
             # In place: the connection reads what its door writes into this scope.
             scope["client"] = (address, peer[1])
             last = scheme.rpartition(b",")[2].strip().lower()
             if last in (b"http", b"https"):
                 scope["scheme"] = last.decode()
-            if not is_loopback(address):
+            if not is_proxy(address, networks):
                 await self._answer_counted(group_address(address), scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -68,11 +73,16 @@ class ForwardedAddress:
                 del self._open_counts[group]
 
 
-def find_client_address(peer: str, forwarded: str) -> str:
-    """Return the last address of X-Forwarded-For that is not on this machine.
+def is_proxy(address: str, networks: Sequence[str]) -> bool:
+    """Return whether what an address names as its client is believed."""
+    return is_loopback(address) or is_in_networks(address, networks)
+
+
+def find_client_address(peer: str, forwarded: str, networks: Sequence[str] = ()) -> str:
+    """Return the last address of X-Forwarded-For that is not of a proxy.
 
     Each proxy appends the one that it was asked from; what stands before, anybody can write.
-    Text that is not an address was written on this machine, so the address is the peer's. So was
+    Text that is not an address was written by a proxy, so the address is the peer's. So was
     the zone of an IPv6 address (`fe80::1%eth0`), which can be any text.
     """
     for hop in reversed(forwarded.split(",")):
@@ -82,6 +92,6 @@ def find_client_address(peer: str, forwarded: str) -> str:
             return peer
         if isinstance(address, IPv6Address) and address.scope_id is not None:
             return peer
-        if not is_loopback(str(address)):
+        if not is_proxy(str(address), networks):
             return str(address)
     return peer

@@ -45,7 +45,7 @@ REFRESH_TIMEOUT_SECONDS: Final = WRITE_CHECK_TIMEOUT_SECONDS + 0.5
 
 SSH_REFUSALS: Final = (
     "connections", "connections_per_address", "pending", "pending_per_address", "failures",
-    "made_room", "not_admitted", "admit_timeout",
+    "made_room", "not_admitted", "admit_timeout", "proxy_header", "closed",
 )  # fmt: skip
 """Reasons for which the ssh door refuses a connection; they are shown before they occur."""
 

@@ -69,6 +69,8 @@ class AdmissionLimits:
     """Maximum time that an address is shut out; many people may share one address."""
     exempt_loopback: bool = not DEFAULTS.limit_loopback
     """Exempt 127.0.0.1 and ::1 from limits per address, for tests and behind a local proxy."""
+    proxy_from: tuple[str, ...] = DEFAULTS.proxy_from
+    """Networks of balancers: connections from there begin with a PROXY header."""
 
     # After authentication.
     max_connections: int = DEFAULTS.max_connections
@@ -126,6 +128,7 @@ class AdmissionLimits:
             login_seconds=settings.login_seconds,
             max_free_failures=settings.free_failed_logins,
             exempt_loopback=not settings.limit_loopback,
+            proxy_from=settings.proxy_from,
             max_connections=settings.max_connections,
             max_connections_per_address=settings.max_connections_per_address,
             max_connections_per_key=settings.max_connections_per_key,

@@ -74,15 +74,26 @@ class ConnectionServer(Protocol):
 
 
 class ClientConnection(ConnectionOwner):
-    """One connection from accept to close; once admitted, the world's `ClientLink`."""
+    """One connection from accept to close; once admitted, the world's `ClientLink`.
+
+    `is_of_balancer` is whether a balancer connects for itself, which may be a check: one that goes
+    before it has tried a key has not failed.
+    """
 
     def __init__(
-        self, server: ConnectionServer, ticket: AdmissionTicket, address: str, port: int
+        self,
+        server: ConnectionServer,
+        ticket: AdmissionTicket,
+        address: str,
+        port: int,
+        *,
+        is_of_balancer: bool = False,
     ) -> None:
         self.server = server
         self.ticket = ticket
         self.address = address
         self.port = port
+        self._is_of_balancer = is_of_balancer
         self._conn: GuardedConnection
         self._running: dict[LeanChannel, None] = {}
         self._peer: Peer | None = None
@@ -248,6 +259,7 @@ class ClientConnection(ConnectionOwner):
         if self._entering:
             self._entering.cancel()
         garbage = exc is not None and not isinstance(exc, asyncssh.ConnectionLost)
+        garbage = garbage and not self._is_of_balancer
         if self._peer is None and (self._failures or garbage):
             fault = exc if garbage else None  # after a refusal, clients just go
             self.server.auth_failed(self, self._failure, self._failures, fault)

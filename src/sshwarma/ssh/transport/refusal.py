@@ -48,14 +48,21 @@ def encode_refusal(sentence: str) -> bytes:
 
 
 class RefusedConnections:
-    """The connections that read why they were refused."""
+    """The connections that read why they were refused, or a greeting alone."""
 
     def __init__(self) -> None:
         self._open: set[RefusedConnection] = set()
 
     def refuse(self, transport: asyncio.Transport, sentence: str) -> None:
         """Send the reason; close the connection within `REFUSAL_SECONDS`."""
-        transport.write(encode_refusal(sentence))
+        self._end_with(transport, encode_refusal(sentence))
+
+    def greet(self, transport: asyncio.Transport) -> None:
+        """Send our version line to who checks that the server answers; then as `refuse`."""
+        self._end_with(transport, f"SSH-2.0-{VERSION}\r\n".encode())
+
+    def _end_with(self, transport: asyncio.Transport, farewell: bytes) -> None:
+        transport.write(farewell)
         if len(self._open) >= MAX_REFUSED_OPEN:
             transport.close()
             return

@@ -12,6 +12,7 @@ from typing import cast
 import asyncssh
 from asyncssh.connection import SSHServerConnectionOptions
 
+from sshwarma.common.networks import is_in_networks, parse_address
 from sshwarma.ssh.transport.admission import (
     Admission,
     AdmissionCounters,
@@ -28,6 +29,8 @@ from sshwarma.ssh.transport.interfaces import (
     HandlerFactory,
     Peer,
 )
+from sshwarma.ssh.transport.proxied import NO_HEADER, PendingHeader, ProxiedConnections
+from sshwarma.ssh.transport.proxy_header import ProxyHeader
 from sshwarma.ssh.transport.refusal import VERSION, RefusedConnections
 
 KEX_ALGORITHMS = "mlkem768x25519*,curve25519*"
@@ -50,36 +53,29 @@ ACCEPT_BACKLOG = 256
 
 
 class Acceptor(asyncio.Protocol):
-    """The protocol of a new socket until it is refused or becomes a connection."""
+    """The protocol of a new socket until it is refused, or it is known who connects."""
 
-    def __init__(self, server: SshServer, options: SSHServerConnectionOptions) -> None:
+    def __init__(self, server: SshServer) -> None:
         self._server = server
-        self._options = options
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse the socket, or make it a GuardedConnection."""
+        """Take the socket, or read from a balancer whose it is."""
         transport = cast("asyncio.Transport", transport)
         server, peername = self._server, transport.get_extra_info("peername")
         if not peername:  # the client has disconnected already
             transport.abort()
-            return
-        try:
-            ticket = server.admission.admit(
-                peername[0], lambda: server.make_room(transport, peername[0])
-            )
-        except AdmissionRefused as error:
-            server.refuse(error.reason, peername[0])
-            server.refused.refuse(transport, REFUSALS.get(error.reason, TOO_MANY))
-            return
-        client = ClientConnection(server, ticket, *peername[:2])
-        server.accept(client)
-        connection = GuardedConnection(self._options, client, server.limits)
-        transport.set_protocol(connection)
-        connection.connection_made(transport)
+        elif is_in_networks(peername[0], server.limits.proxy_from):
+            server.proxied.wait_for_header(transport, *peername[:2])
+        else:
+            server.take(transport, *peername[:2])
 
 
 class SshServer:
-    """A listening ssh server and its connections; made by `start_ssh_server`."""
+    """A listening ssh server and its connections; made by `start_ssh_server`.
+
+    Attributes:
+        closed_for: why no new connection is taken, a sentence for its client; "" if they are.
+    """
 
     def __init__(
         self, authenticator: Authenticator, sessions: HandlerFactory, limits: AdmissionLimits
@@ -90,6 +86,8 @@ class SshServer:
         self.admission = Admission(limits)
         self.counters = AdmissionCounters()
         self.refused = RefusedConnections()
+        self.proxied = ProxiedConnections(self, limits.max_pending, limits.login_seconds)
+        self.closed_for = ""
         self._log = LogThrottle(limits.log_window_seconds)
         self._clients: dict[ClientConnection, None] = {}
         self._empty = asyncio.Event()
@@ -136,6 +134,7 @@ class SshServer:
         """Drop all connections without a message and return when all have ended."""
         self.stop_accepting()
         self.refused.close()
+        self.proxied.close()
         for client in list(self._clients):
             client.abort()
         await self._empty.wait()
@@ -152,17 +151,73 @@ class SshServer:
             OSError: if the server cannot listen at the address.
         """
         self._listener = await asyncio.get_running_loop().create_server(
-            lambda: Acceptor(self, self._options), host, port, backlog=ACCEPT_BACKLOG
+            lambda: Acceptor(self), host, port, backlog=ACCEPT_BACKLOG
         )
         self._port = int(self._listener.sockets[0].getsockname()[1])
 
-    # Reports from the acceptor and the connections
+    # New connections
 
-    def accept(self, client: ClientConnection) -> None:
-        """Count a new connection that has a slot."""
+    def take(
+        self,
+        transport: asyncio.Transport,
+        address: str,
+        port: int,
+        received: bytes = b"",
+        *,
+        is_of_balancer: bool = False,
+    ) -> None:
+        """Refuse a new connection, or make it a GuardedConnection.
+
+        Args:
+            transport: its socket.
+            address: of its client, as `port` is.
+            port: see `address`.
+            received: what has come from the client already.
+            is_of_balancer: whether it connects for itself, as a check of the first version does.
+        """
+        try:
+            if self.closed_for:
+                raise AdmissionRefused("closed")
+            ticket = self.admission.admit(address, lambda: self.make_room(transport, address))
+        except AdmissionRefused as error:
+            self.refuse(error.reason, address)
+            sentence = self.closed_for or REFUSALS.get(error.reason, TOO_MANY)
+            self.refused.refuse(transport, sentence)
+            return
+        client = ClientConnection(self, ticket, address, port, is_of_balancer=is_of_balancer)
         self.counters.accepted += 1
         self._clients[client] = None
         self._empty.clear()
+        connection = GuardedConnection(self._options, client, self.limits)
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
+        if received:
+            connection.data_received(received)
+
+    def on_header(self, pending: PendingHeader, header: ProxyHeader, rest: bytes) -> None:
+        """Take a connection for whom a balancer names, or answer its check.
+
+        One without an address of its own counts as the balancer's.
+        """
+        if not header.is_local:
+            address, port = header.source or (pending.address, pending.port)
+            is_own = parse_address(address) == parse_address(pending.address)
+            self.take(pending.transport, address, port, rest, is_of_balancer=is_own)
+        elif self.closed_for:  # without a banner the check fails
+            pending.transport.abort()
+        else:
+            self.refused.greet(pending.transport)
+
+    def on_no_header(self, pending: PendingHeader, problem: str, *, is_ssh: bool) -> None:
+        """Count and log a connection from a balancer without a valid header; end it."""
+        self.counters.refused["proxy_header"] += 1
+        self._log.note("ssh.no_proxy_header", problem, address=pending.address)
+        if is_ssh:
+            self.refused.refuse(pending.transport, NO_HEADER)
+        else:
+            pending.transport.abort()
+
+    # Reports from the connections
 
     def remove_client(self, client: ClientConnection) -> None:
         """Remove a connection that has ended."""
