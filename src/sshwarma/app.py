@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from sshwarma.admin import reload
+from sshwarma.admin.drain import Drain
 from sshwarma.admin.exposure import log_exposure
 from sshwarma.admin.first_run import AdmittedOperator, admit_operator
 from sshwarma.admin.host_keys import warn_of_missing_key
@@ -80,9 +81,6 @@ from sshwarma.wrap.host import LuaHost
 
 log = structlog.get_logger(__name__)
 
-SHUTDOWN_MESSAGE = "The server is shutting down. What was said is kept; come back soon."
-SSH_DRAIN_TIMEOUT_SECONDS = 5.0
-
 
 class App:
     """A running server. Made by `await App.start(settings)`; ended by `stop`."""
@@ -133,11 +131,11 @@ class App:
             raise
         return app
 
-    async def stop(self, reason: str = SHUTDOWN_MESSAGE) -> None:
+    async def stop(self) -> None:
         """Notify people, finish pending writes, and release all resources."""
         self._notifier.report_stopping()
         for farewell in list(self.ssh_context.on_stop):
-            farewell(reason)
+            farewell(self.drain.farewell)
         await self._parts.aclose()
 
     async def reload(self) -> ReloadReport:
@@ -304,7 +302,9 @@ class App:
                 sessions=SessionRouter(self.ssh_context),
                 limits=AdmissionLimits.from_settings(settings.ssh),
             )
-        stack.push_async_callback(self.ssh.drain, SHUTDOWN_MESSAGE, SSH_DRAIN_TIMEOUT_SECONDS)
+        self.drain = drain = Drain(self.world, services.turns, self.ssh)
+        stack.push_async_callback(lambda: self.ssh.drain(drain.farewell))
+        stack.push_async_callback(drain.close)
         stack.push_async_callback(self._watchers.cancel)
         self._add_metrics(metrics, http)
         self._watchers.keep_running(LoopLagMonitor(metrics.registry).watch, name="loop lag")

@@ -240,6 +240,8 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("host_key_next", {}, Unavailable),
     ("host_key_switch", {}, Unavailable),
     ("broadcast", {"text": "tea"}, Unavailable),
+    ("drain", {"minutes": 1}, Unavailable),
+    ("drain_cancel", {}, Unavailable),
     ("build_rooms", {"archive": "", "apply": 0, "prune": 0, "person": None}, Unavailable),
     ("invite_revoke", {"invite_id": ""}, Invalid),
     ("invite_revoke", {"invite_id": "nothing"}, NotFound),

@@ -12,6 +12,7 @@ import sshwarma
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.operation_registry import Json, register_operation
 from sshwarma.common.files import measure_tree
+from sshwarma.common.times import format_iso
 from sshwarma.settings import Settings
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.migrate import read_revision
@@ -36,6 +37,8 @@ async def info(world: World, settings: Settings | None, /) -> Json:
     if settings is not None:
         facts["data_dir"] = str(settings.data_dir)
         facts["bytes"] |= await asyncio.to_thread(_read_sizes, settings)
+    ends_at = world.draining.ends_at
+    facts["draining_until"] = None if ends_at is None else format_iso(ends_at)
     return {"version": sshwarma.__version__, **facts}
 
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from sshwarma.admin.drain import Drain
 from sshwarma.admin.host_keys import (
     describe_host_keys,
     describe_new_next_key,
@@ -31,6 +32,8 @@ from sshwarma.admin.operations import run_operation
 from sshwarma.admin.reload import ReloadReport
 from sshwarma.admin.served_data_dir import ServedDataDir
 from sshwarma.admin.upkeep import Upkeep
+from sshwarma.common.limits import MAX_DRAIN_MINUTES
+from sshwarma.common.units import MINUTE_SECONDS
 from sshwarma.imports.taking import choose_person
 from sshwarma.services import Services
 from sshwarma.settings import LimitSettings, Settings, SettingsSource
@@ -40,6 +43,7 @@ from sshwarma.verbs.views import draw_result
 from sshwarma.world.announcements import make_announcement
 from sshwarma.world.caller import Caller
 from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
+from sshwarma.world.events import Announcement
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.ids import LOBBY_ID
 from sshwarma.world.world import World
@@ -66,6 +70,10 @@ class RunningServer(Protocol):
     @property
     def services(self) -> Services:
         """The services of its requests."""
+
+    @property
+    def drain(self) -> Drain:
+        """What ends it when what runs is finished."""
 
     @property
     def source(self) -> SettingsSource:
@@ -124,14 +132,50 @@ async def broadcast(
     if len(text.encode()) > limit:
         raise Invalid(f"The message has over {limit} bytes.")
     announcement = make_announcement(OPERATOR, text.strip())
+    return await _announce(world, f"broadcast {text}", announcement)
+
+
+@register_operation
+async def drain(world: World, server: RunningServer | None, /, minutes: float) -> Json:
+    """Let the server end in some minutes, or earlier when nobody is connected.
+
+    Raises:
+        Invalid: if the time is negative or too long.
+    """
+    running = require_server(server)
+    if not 0 <= minutes <= MAX_DRAIN_MINUTES:
+        raise Invalid(f"The time must be from 0 to {MAX_DRAIN_MINUTES} minutes (got {minutes:g}).")
+    announcement = running.drain.begin(minutes * MINUTE_SECONDS)
+    told = await _announce(world, f"drain --minutes {minutes:g}", announcement)
+    at_ms = world.draining.ends_at
+    at = world.draining.describe().rpartition(" at ")[2]
+    return told | {"answers": running.drain.answers, "at": at, "ends_at": format_time(at_ms)}
+
+
+@register_operation
+async def drain_cancel(world: World, server: RunningServer | None, /) -> Json:
+    """Let a server that was to end go on.
+
+    Raises:
+        Conflict: if it was not to end.
+    """
+    running = require_server(server)
+    if not world.draining.is_on:
+        raise Conflict("The server is not draining.", hint="sshwarma info shows when it is.")
+    return await _announce(world, "drain --cancel", running.drain.cancel())
+
+
+async def _announce(world: World, command: str, announcement: Announcement) -> Json:
+    """Publish an announcement, with the audit row of its command.
+
+    On a full disk, too: `unrecorded` says then why the audit has no row of it.
+    """
     unrecorded = ""
     try:
-        await audited_change(
-            world, f"broadcast {text}", lambda tx: tx.publish_on_commit(announcement)
-        )
+        await audited_change(world, command, lambda tx: tx.publish_on_commit(announcement))
     except Unavailable as error:
         unrecorded = str(error)
-        log.error("the audit has no row of a broadcast", reason=unrecorded)
+        log.error("the audit has no row of a command", command=command, reason=unrecorded)
         world.publish(announcement)
     return {"agents": world.presence.count_agents(), "unrecorded": unrecorded}
 

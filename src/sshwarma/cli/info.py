@@ -42,6 +42,8 @@ def info(invocation: Invocation) -> int:
         ("rows of the audit", f"{facts['audit_rows']}"),
         ("attachments", f"{facts['attachments']}"),
     ]
+    if facts.get("draining_until"):
+        counts.append(("draining", f"restarts at {facts['draining_until']} at the latest"))
     return invocation.show(facts, *align_columns(counts), *_draw_sizes(facts["bytes"]))
 
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,7 @@ from sshwarma.cli.second_world import refuse_second_world
 from sshwarma.cli.signals import ServerSignals
 from sshwarma.cli.streams import STANDARD_OUTPUT
 from sshwarma.cli.welcome import say_welcome
-from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from sshwarma.common.exit_status import EXIT_FAILED, EXIT_OK, EXIT_RESTART, EXIT_USAGE
 from sshwarma.models.discover import discover_models
 from sshwarma.settings import InvalidSettingsError, LogSettings, Settings, SettingsSource
 from sshwarma.settings.logs import configure_logging
@@ -113,19 +114,37 @@ async def _serve_until_signal(settings: Settings, source: SettingsSource, *, as_
     gc.collect()
     gc.freeze()
     gc.enable()  # the command has turned it off
+    is_drained = False
     reloading = asyncio.get_running_loop().create_task(_reload_when_asked(app, signals.reload))
     try:
         say_welcome(app, [] if settings.models else await discover_models(os.environ))
         _write_ready_line(app, as_json=as_json)
-        await signals.stop.wait()
+        is_drained = await _wait_for_end(app, signals)
     finally:
         began = time.monotonic()
-        log.info("stopping", reason=signals.reason or "an error")
+        log.info("stopping", reason=signals.reason or ("a drain" if is_drained else "an error"))
         reloading.cancel()
         await asyncio.wait({reloading})
         await app.stop()
         log.info("stopped", seconds=round(time.monotonic() - began, 3))
-    return EXIT_OK
+    return EXIT_RESTART if is_drained else EXIT_OK
+
+
+async def _wait_for_end(app: App, signals: ServerSignals) -> bool:
+    """Wait until the server must stop; return whether a drain has ended it.
+
+    At SIGTERM, by which service managers stop it, answers in progress are finished.
+    """
+    loop = asyncio.get_running_loop()
+    ends = {loop.create_task(one.wait()) for one in (signals.stop, app.drain.over)}
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for end in ends:
+            end.cancel()
+    if signals.reason == signal.SIGTERM.name:
+        await app.drain.finish_answers()
+    return not signals.reason
 
 
 async def _reload_when_asked(app: App, asked: asyncio.Event) -> None:

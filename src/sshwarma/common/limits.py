@@ -1601,6 +1601,16 @@ CONTROL_TIMEOUT_SECONDS: Final = 30.0
 """Seconds that one request of the command line to the running server may take: a server that hangs
 is reported."""
 
+DEFAULT_DRAIN_MINUTES: Final = 10
+"""Minutes of `sshwarma drain`: as long as an answer may take, see DEFAULT_TURN_SECONDS."""
+
+MAX_DRAIN_MINUTES: Final = 1440
+"""Minutes that `sshwarma drain` may take: a day. Nobody can log in over ssh meanwhile."""
+
+STOP_DRAIN_SECONDS: Final = 20.0
+"""Seconds that answers in progress have at SIGTERM. With the stop itself it fits into the 30 s
+after which service managers end a process by force."""
+
 # Approvals
 
 APPROVAL_TIMEOUT_SECONDS: Final = 300.0

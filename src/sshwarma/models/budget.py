@@ -310,6 +310,10 @@ class ModelBudgets:
         self._days: dict[str, tuple[str, UsageTotal]] = {}
         self.totals: dict[str, UsageTotal] = {}
 
+    def seconds_of(self, agent_id: str) -> float:
+        """Return the seconds that one turn of a model may take."""
+        return self._limits(agent_id).turn_seconds
+
     async def begin_turn(self, agent_id: str) -> TurnBudget:
         """Return the budget of a new turn."""
         await self.usage_today(agent_id)

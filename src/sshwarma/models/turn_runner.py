@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 import structlog
 
 from sshwarma.common.limits import MAX_ANSWERS_PER_ROOM
-from sshwarma.models.backend import Backend, PreviewBackend
+from sshwarma.models.backend import GUIDE_KIND, Backend, PreviewBackend
 from sshwarma.models.budget import ModelBudgets
 from sshwarma.models.open_turns import open_turns
 from sshwarma.models.step_requests import StepRequestBuilder
@@ -68,6 +69,18 @@ class TurnRunner:
     def can_answer(self, agent: Agent) -> bool:
         """Return whether a backend answers mentions of the agent."""
         return agent.id in self._backends and not agent.disabled
+
+    def explain_end(self, agent: Agent) -> str:
+        """Return why the end of the server could cut an answer; "" if it could not.
+
+        The guide answers at once.
+        """
+        draining, backend = self._world.draining, self._backends.get(agent.id)
+        is_guide = backend is not None and backend.provider_kind == GUIDE_KIND
+        seconds = self._deps.budgets.seconds_of(agent.id) if draining.is_on and not is_guide else 0
+        if seconds <= draining.seconds_left:
+            return ""
+        return f"{draining.describe()}, and an answer may take {seconds:g} s"
 
     def list_models_in(self, room: Room) -> list[Agent]:
         """Return the agents that answer mentions in a room now, by name."""
@@ -262,6 +275,13 @@ class TurnRunner:
         if tasks:
             await asyncio.wait(tasks, timeout=TURN_STOP_TIMEOUT_SECONDS)
 
+    async def wait_until_idle(self, seconds: float) -> None:
+        """Wait until no turn runs, also none that another has started, at most so long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while tasks := {one.task for one in self._running.values() if one.task is not None}:
+                    await asyncio.wait(tasks)
+
     async def close(self) -> None:
         """Stop all turns and wait until each has stored its end."""
         running_turns = tuple(self._running.values())
@@ -281,7 +301,7 @@ class TurnRunner:
         models: list[Agent] = []
         refused: dict[str, list[str]] = {}  # names by reason
         for agent in mentioned and self._filter_silent(tx, running_turn, mentioned):
-            reason = asked.explain_refusal(agent.id, len(models))
+            reason = asked.explain_refusal(agent.id, len(models)) or self.explain_end(agent)
             if not reason and not self.has_capacity(running_turn.turn.room_id, len(models) + 1):
                 reason = f"a room may have at most {MAX_ANSWERS_PER_ROOM} answers in progress"
             if reason:

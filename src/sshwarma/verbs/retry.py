@@ -55,6 +55,8 @@ async def retry(caller: Caller, model: ModelName | None = None) -> SentMessage:
         raise Unavailable(f"{participant_names(caller, old_turn)[1]} cannot answer now.")
     if sanction := (await caller.room()).explain_silence(agent, now_ms()):
         raise Conflict(sanction)
+    if end := answering.explain_end(agent):
+        raise Conflict(f"{agent.name} does not answer now: {end}.")
     if old_turn.status == "open":
         raise Conflict(
             f"{agent.name} is still answering that.", hint=next_call("{} ends it.", "stop")

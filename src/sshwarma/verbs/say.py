@@ -126,6 +126,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     mentioned = answering.find_mentioned_models(message, caller.agent)
     reasons = {agent.id: here.explain_silence(agent, now) for agent in mentioned}
     reasons |= await _find_often_asked(caller, mentioned)
+    reasons |= _find_cut_off(answering, [one for one in mentioned if not reasons[one.id]])
     models = [agent for agent in mentioned if not reasons[agent.id]]
     question = caller.question or Question(
         caller.agent.id, caller.limits.turns_per_question, via=caller.origin.fingerprint
@@ -169,6 +170,12 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
         note=" ".join(notes) or unknown,
         next=next_call("{} shows who answers.", "models") if silent_models else None,
     )
+
+
+def _find_cut_off(answering: TurnRunner, models: list[Agent]) -> dict[str, str]:
+    """Return whose answer the end of the server could cut, by id, with the reason."""
+    ends = [(model, answering.explain_end(model)) for model in models]
+    return {model.id: f"{model.name} does not answer now: {end}." for model, end in ends if end}
 
 
 async def _find_often_asked(caller: Caller, models: list[Agent]) -> dict[str, str]:

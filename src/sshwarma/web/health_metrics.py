@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from sshwarma.world.draining import Draining
 from sshwarma.world.errors import WorldError
 from sshwarma.world.write_check import WriteCheck
 
@@ -18,8 +19,9 @@ class HealthMetricsCollector(Collector):
     It shares the check with /healthz, so that both say the same and one write serves both.
     """
 
-    def __init__(self, check: WriteCheck) -> None:
+    def __init__(self, check: WriteCheck, draining: Draining) -> None:
         self._check = check
+        self._draining = draining
         self._is_healthy = False
 
     async def refresh(self) -> None:
@@ -39,4 +41,9 @@ class HealthMetricsCollector(Collector):
             "sshwarma_healthy",
             "Whether the world can be written to, as /healthz says: 1 or 0.",
             int(self._is_healthy),
+        )
+        yield GaugeMetricFamily(
+            "sshwarma_draining",
+            "Whether the server is about to end by a drain, for which /healthz fails: 1 or 0.",
+            int(self._draining.is_on),
         )

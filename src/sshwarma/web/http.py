@@ -83,7 +83,8 @@ class HttpServer:
         """
         self._settings = settings or ReloadableSettings()
         self._write_check = WriteCheck(world.store)
-        health = HealthMetricsCollector(self._write_check)
+        self._draining = world.draining
+        health = HealthMetricsCollector(self._write_check, world.draining)
         metrics.add(health, health.refresh)
         self._api = api
         self._console = console
@@ -189,7 +190,13 @@ class HttpServer:
         return await handle_http_exception(request, error)
 
     async def _health(self, request: Request) -> Response:
-        """Return 200 if the world can be written to, else 503 with the reason."""
+        """Return 200 if the world can be written to, else 503 with the reason.
+
+        While the server drains, too: a balancer sends nobody here then.
+        """
+        if self._draining.is_on:
+            reason = self._draining.describe()
+            return JSONResponse({"status": "draining", "reason": reason}, status_code=503)
         try:
             await self._write_check.run()
         except WorldError as error:

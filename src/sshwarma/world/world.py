@@ -26,6 +26,7 @@ from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
 from sshwarma.world.browser_sessions import SignInLinks
 from sshwarma.world.causes import mark_cause
 from sshwarma.world.databases import DatabaseUrl, Location, make_dialect
+from sshwarma.world.draining import Draining
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
     AgentEvicted,
@@ -81,6 +82,7 @@ class World:
         self.agents = AgentDirectory()
         self.open_requests = OpenRequests(self.bus, self.agents)
         self.sign_in_links = SignInLinks()
+        self.draining = Draining()
         self.bus.on_event(KeyRemoved, lambda event: self.sign_in_links.drop(event.agent_id))
         self.bus.on_event(AgentEvicted, lambda event: self.sign_in_links.drop(event.agent_id))
         self.text_volume = StoredVolume("text")
