@@ -30,6 +30,10 @@ class Scrape:
         ]
         return float(found)
 
+    def values_by(self, name: str, label: str) -> dict[str, float]:
+        """Return the values of the samples with that name, by one label."""
+        return {s.labels[label]: float(s.value) for s in self._samples() if s.name == name}
+
     def names(self) -> set[str]:
         """Return the names of all samples, with their endings."""
         return {sample.name for sample in self._samples()}
