@@ -184,16 +184,19 @@ async def test_client_behind_a_balancer_is_shut_out_alone(
     assert await check(server) == VERSION
 
 
-async def test_check_of_a_closed_door_fails_and_clients_read_why(serve: Serve) -> None:
+@pytest.mark.parametrize("header", [CHECK, b"PROXY TCP4 127.0.0.1 127.0.0.1 4000 22\r\n"])
+async def test_check_of_a_closed_door_fails_and_clients_read_why(
+    header: bytes, serve: Serve
+) -> None:
     server = await serve(**BEHIND)
     server.closed_for = "this server restarts; connect again later"
-    assert await check(server) == b""
+    assert await check(server, header) == b""
     link = await Socket.open(server)
     link.writer.write(CLIENT)
     assert b"this server restarts" in await link.said()
     assert server.counters.refused["closed"] == 1
     server.closed_for = ""
-    assert await check(server) == VERSION
+    assert await check(server, header) == VERSION
     await link.close()
 
 

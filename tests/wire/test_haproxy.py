@@ -24,6 +24,8 @@ from .test_health import health
 
 pytestmark = needs_haproxy
 
+both_versions = pytest.mark.parametrize("front", ["send-proxy-v2", "send-proxy"], indirect=True)
+
 ANN, BEN, FORGER = "127.0.0.7", "127.0.0.8", "127.0.0.9"
 
 
@@ -56,7 +58,7 @@ def front(serve: Callable[..., Server], request: pytest.FixtureRequest) -> Itera
         yield Front(server, balancer, port)
 
 
-@pytest.mark.parametrize("front", ["send-proxy-v2", "send-proxy"], indirect=True)
+@both_versions
 def test_checks_are_refused_nothing_and_shut_nobody_out(front: Front) -> None:
     """With version 1, too, which has no command for checks."""
     front.balancer.wait_for_checks(15)
@@ -105,6 +107,7 @@ def test_person_on_the_machine_of_the_balancer_reads_why_it_is_refused(front: Fr
     assert front.counts() == {"ssh_proxy_header": 1}
 
 
+@both_versions
 def test_drain_turns_checks_red_and_open_sessions_stay(front: Front) -> None:
     ann, ben = front.server.person("ann"), front.server.person("ben")
     screen = ann.sit()

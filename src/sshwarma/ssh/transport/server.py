@@ -199,14 +199,14 @@ class SshServer:
 
         One without an address of its own counts as the balancer's.
         """
-        if not header.is_local:
-            address, port = header.source or (pending.address, pending.port)
-            is_own = parse_address(address) == parse_address(pending.address)
-            self.take(pending.transport, address, port, rest, is_of_balancer=is_own)
-        elif self.closed_for:  # without a banner the check fails
-            pending.transport.abort()
-        else:
+        address, port = header.source or (pending.address, pending.port)
+        is_own = parse_address(address) == parse_address(pending.address)
+        if self.closed_for and (header.is_local or is_own):
+            pending.transport.abort()  # without a banner the check fails
+        elif header.is_local:
             self.refused.greet(pending.transport)
+        else:
+            self.take(pending.transport, address, port, rest, is_of_balancer=is_own)
 
     def on_no_header(self, pending: PendingHeader, problem: str, *, is_ssh: bool) -> None:
         """Count and log a connection from a balancer without a valid header; end it."""
