@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.driver.fixtures import homes
+from support.driver.server import PROGRAM
 from support.sandboxes import needs_bubblewrap, needs_filters
-from support.systemd import SANDBOX, Machine
+from support.systemd import SANDBOX, SECONDS, Machine
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.soak, needs_filters]
@@ -37,6 +39,18 @@ def test_unit_starts_reloads_and_stops_the_server() -> None:
         assert "The operator can add examples/sshwarma-sandbox.conf" in refused.stderr
         assert made.systemctl("stop", "sshwarma").returncode == 0
         assert "stopped" in made.read("log")
+
+
+def test_drained_server_is_started_again() -> None:
+    with machine() as made:
+        data_dir = made.folder / "lib" / "sshwarma"
+        command = [str(PROGRAM), "drain", "--data-dir", str(data_dir)]
+        drained = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+        assert drained.returncode == 0, drained.stderr
+        wait_until(lambda: made.read("out").count("ready ") == 2, SECONDS)
+        assert made.systemctl("is-active", "sshwarma").stdout == "active\n"
 
 
 @needs_bubblewrap
