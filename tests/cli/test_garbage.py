@@ -22,7 +22,7 @@ async def test_server_collects_garbage_although_commands_do_not(
         was_on.append(gc.isenabled())
 
     async def start(*arguments: object) -> Any:
-        return SimpleNamespace(stop=stop)
+        return SimpleNamespace(stop=stop, drain=SimpleNamespace(over=asyncio.Event()))
 
     stopping = asyncio.Event()
     stopping.set()

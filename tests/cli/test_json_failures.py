@@ -25,7 +25,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("words", "message", "path"), [
     (["keys", "list", "--json", "--typo"], "No such option '--typo'.", "sshwarma keys list"),
     (["backup", "--json"], "Missing argument 'FILE'.", "sshwarma backup"),
-    (["dance", "--json"], "No such command 'dance'.", "sshwarma"),
+    (["juggle", "--json"], "No such command 'juggle'.", "sshwarma"),
     (["invite", "--hours", "soon", "--json"],
      "Invalid value for '--hours': 'soon' is not a valid float range.", "sshwarma invite"),
     (["serve", "--bogus", "--json"], "No such option '--bogus'.", "sshwarma serve"),

@@ -60,7 +60,7 @@ def test_every_command_has_help_and_the_common_options(
     [
         ([], "Commands:"),
         (["keys"], "Commands:"),
-        (["dance"], "No such command 'dance'"),
+        (["juggle"], "No such command 'juggle'"),
         (["keys", "add", "ann"], "Missing argument 'FILE'"),
         (["agents", "role", "ann", "king"], "'owner', 'admin', 'member', 'guest'"),
         (["serve", "--registration", "maybe"], "'closed', 'invite', 'open'"),
