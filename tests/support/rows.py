@@ -2,8 +2,7 @@
 
 from sqlalchemy import Connection, select
 
-from sshwarma.world.row import Row
-from sshwarma.world.rows import row_from_mapping
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows
 
 

@@ -19,7 +19,7 @@ from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.events import Event, RowAppended
 from sshwarma.world.postgres_writer import WORLD_LOCK
 from sshwarma.world.store import Change, Store
-from support.people import Someone, do
+from support.people import Someone, do, refused
 from support.postgres import PostgresServer, running_postgres
 from support.rows import read_rows_after
 
@@ -251,3 +251,10 @@ async def test_search_that_takes_too_long_is_refused(
                 lambda conn: search.search_rows(conn, "penguin", ["lobby"], 5)
             )
     assert len((await do(alice, "/search penguin")).entries) == 1
+
+
+async def test_nul_in_a_question_is_no_error(alice: Someone) -> None:
+    await do(alice, "a NUL: \0")
+    assert [row.content for row in await alice.world.last_rows("lobby", 1)] == ["a NUL: ␀"]
+    assert len((await do(alice, '/search "nul"')).entries) == 1
+    assert (await refused(alice, "/examine x\0")).message

@@ -104,13 +104,13 @@ async def test_row_read_before_its_announcement_is_not_duplicated(world: World) 
     """The writer has committed and not yet told the loop when a reader starts."""
     settle = world.store._settle
     held: list[Any] = []
-    world.store._settle = held.append  # type: ignore[assignment]
+    world.store._settle = lambda heard, batch: held.append((heard, batch))
     saying = asyncio.create_task(say(world, "once"))
     while not held:  # noqa: ASYNC110 - the writer's thread announces nothing yet
         await asyncio.sleep(0)
     assert await remembered(world) == [(1, "once")]
     world.store._settle = settle
-    settle(held.pop())
+    settle(*held.pop())
     await saying
     assert await remembered(world) == [(1, "once")] == await stored(world)
 

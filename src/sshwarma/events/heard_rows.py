@@ -25,7 +25,7 @@ from sshwarma.world import mentions, private_messages, rows
 from sshwarma.world.agents import Agent
 from sshwarma.world.drop_turns import read_changed_rows
 from sshwarma.world.errors import Invalid
-from sshwarma.world.row import Row
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.world import World
 
@@ -134,7 +134,7 @@ class HeardRows:
         ]
         conditions.append(and_(rows_table.c.room_id.in_(logs), rows_table.c.n > self._number))
         query = select(rows_table).where(or_(*conditions)).order_by(rows_table.c.n).limit(limit)
-        return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()]
+        return [row_from_mapping(row) for row in conn.execute(query).mappings()]
 
     def is_next(self, row: Row) -> bool:
         """Return whether a row follows the last of its room."""

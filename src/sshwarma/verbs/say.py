@@ -154,7 +154,6 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
     sending = append_and_ask()
     # A stored turn has to be answered, even if the caller's connection ends meanwhile.
     row, new_turns = await (finish(sending) if models else sending)
-    turn_ids = tuple(turn.id for turn in new_turns)
     notes = [reason for reason in reasons.values() if reason]
     silent_models = answering.unavailable_mentions(message, caller.agent)
     notes += [_explain_no_answer(agent) for agent in silent_models]
@@ -166,7 +165,7 @@ async def speak(caller: Caller, text: str, speaker: str = "") -> SentMessage:
         row.seq,
         caller.world.agents.name_author(row),
         row.content,
-        turns=turn_ids,
+        turns=tuple(turn.id for turn in new_turns),
         note=" ".join(notes) or unknown,
         next=next_call("{} shows who answers.", "models") if silent_models else None,
     )

@@ -18,7 +18,7 @@ from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world import attachments, rows
 from sshwarma.world.attachments import Attachment
 from sshwarma.world.end_reason import SERVER_STOPPED
-from sshwarma.world.row import Row
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import tool_calls, turns
 from sshwarma.world.store import Change
@@ -125,7 +125,7 @@ def end_open_calls(tx: Change) -> None:
         .order_by(rows_table.c.n.desc())
     )
     for found in tx.conn.execute(query).mappings().all():
-        call = rows.row_from_mapping(found)
+        call = row_from_mapping(found)
         _append_end_row(tx, call, found["tool_id"], "error", SERVER_STOPPED.text, {})
     tx.conn.execute(
         update(tool_calls)
@@ -274,7 +274,7 @@ def read_recorded_call(conn: Connection, row: Row) -> CallRecord | None:
     of_call = (rows_table.c.id == call_id) | (
         (rows_table.c.parent_row_id == call_id) & rows_table.c.kind.in_(rows.CALL_END_KINDS)
     )
-    both = [rows.row_from_mapping(one) for one in conn.execute(query.where(of_call)).mappings()]
+    both = [row_from_mapping(one) for one in conn.execute(query.where(of_call)).mappings()]
     return CallRecord(
         start=next((one for one in both if one.id == call_id), None),
         end=next((one for one in both if one.meta.get("call_id") == call_id), None),

@@ -12,7 +12,7 @@ from sshwarma.common.limits import MAX_CLONED_ROWS
 from sshwarma.world import memory, notes, rooms, rows, sent_results, things, turns
 from sshwarma.world.agents import Agent
 from sshwarma.world.ids import new_id
-from sshwarma.world.row import Row
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.store import Change
@@ -78,7 +78,7 @@ def _read_newest_rows(conn: Connection, room_id: str) -> list[Row]:
         .order_by(rows_table.c.seq.desc())
         .limit(MAX_CLONED_ROWS)
     )
-    return [rows.row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
+    return [row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
 
 
 def _clone_turns(

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.events import Event
 
 T = TypeVar("T")
 
@@ -74,8 +75,15 @@ class Writer(Protocol):
             AbandonedTransactionError: if the database has ended the transaction.
         """
 
-    def commit(self) -> None:
-        """Store the batch."""
+    def commit(self, events: Sequence[Event]) -> None:
+        """Store the batch, and tell other servers of its events."""
+
+    def read_others(self, *, has_news: bool) -> list[Event]:
+        """Return what other servers have published since the last call.
+
+        After a commit with events, what came before it: all servers publish in one order. Else
+        nothing, unless there is news of others.
+        """
 
     def rollback(self) -> None:
         """Take back the batch, if there is one."""
@@ -91,6 +99,13 @@ class Writer(Protocol):
 
     def close(self) -> None:
         """End the connection."""
+
+
+class Listener(Protocol):
+    """Hears when other servers change the world."""
+
+    def close(self) -> None:
+        """Stop listening."""
 
 
 class SnapshotReader(Protocol):
@@ -154,6 +169,12 @@ class Dialect(Protocol):
 
     def open_writer(self) -> Writer:
         """Connect for changes."""
+
+    def open_listener(self, note_news: Callable[[], None]) -> Listener | None:
+        """Call a function, in another thread, when others may have changed the world.
+
+        None where there are no others.
+        """
 
     def open_reader(self) -> SnapshotReader:
         """Connect for reading."""

@@ -11,13 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final, TypeVar
+from uuid import uuid4
 
 import psycopg
 from psycopg import errors
-from sqlalchemy import Connection, Engine, create_engine, make_url
+from psycopg.abc import Buffer
+from psycopg.types.string import StrDumper
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
+from typing_extensions import override
 
+from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.dialect import AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.migrate import SchemaError
@@ -28,6 +33,7 @@ from sshwarma.world.postgres_errors import (
     is_damage,
     is_lost_connection,
 )
+from sshwarma.world.postgres_listener import PostgresListener
 from sshwarma.world.postgres_schema import prepare_postgres
 from sshwarma.world.postgres_writer import PostgresWriter
 
@@ -69,6 +75,8 @@ class PostgresDialect:
         self.disk = self.place
         self._claim: Connection | None = None
         self._writer_engine = self._create_engine("writer")
+        self.server_id = str(uuid4())  # new at each start: nobody has what an earlier one had
+        self._listener_engine = self._create_engine("listener")
         self._reader_engine = self._create_engine("reader", "-c default_transaction_read_only=on")
 
     def _create_engine(self, role: str, options: str = "") -> Engine:
@@ -77,7 +85,7 @@ class PostgresDialect:
             f"-c lock_timeout={LOCK_TIMEOUT_MS} -c statement_timeout={STATEMENT_TIMEOUT_MS}"
             f" -c idle_in_transaction_session_timeout={IDLE_TIMEOUT_MS} {options}"
         )
-        return create_engine(
+        engine = create_engine(
             self._url,
             poolclass=NullPool,
             isolation_level="AUTOCOMMIT",
@@ -93,6 +101,12 @@ class PostgresDialect:
                 "keepalives_count": 3,
             },
         )
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: psycopg.Connection, _record: object) -> None:
+            connection.adapters.register_dumper(str, _TextDumper)
+
+        return engine
 
     def prepare(self) -> None:
         """Create the newest schema in an empty database, or check that of a world.
@@ -128,7 +142,11 @@ class PostgresDialect:
 
     def open_writer(self) -> PostgresWriter:
         """Return a writer, which connects when it begins."""
-        return PostgresWriter(self._writer_engine)
+        return PostgresWriter(self._writer_engine, self.server_id)
+
+    def open_listener(self, note_news: Callable[[], None]) -> PostgresListener:
+        """Call a function, in another thread, when others may have changed the world."""
+        return PostgresListener(self._listener_engine, self.server_id, note_news)
 
     def open_reader(self) -> PostgresReader:
         """Return a reader, which connects for its first query."""
@@ -174,6 +192,15 @@ class PostgresDialect:
             self._claim.close()
         self._writer_engine.dispose()
         self._reader_engine.dispose()
+        self._listener_engine.dispose()
+
+
+class _TextDumper(StrDumper):
+    """Sends texts; a NUL, which PostgreSQL cannot have, becomes visible."""
+
+    @override
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(replace_nul(obj))
 
 
 class PostgresReader:

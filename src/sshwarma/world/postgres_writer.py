@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import Connection as Driver
 from psycopg.pq import TransactionStatus
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, select
 from sqlalchemy.exc import DBAPIError
 
 from sshwarma.world.dialect import ROW_COLUMNS, AbandonedTransactionError
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.event_text import list_row_numbers, read_events, write_events
+from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
 from sshwarma.world.postgres_errors import find_postgres_error, is_lost_connection
+from sshwarma.world.postgres_listener import CHANNEL
+from sshwarma.world.row import Row, row_from_mapping
+from sshwarma.world.schema import rows
+
+T = TypeVar("T")
 
 WORLD_LOCK: Final = 0x73737761726D61
 """Key of the advisory lock that each writer of a world holds while it has a batch: "sswarma"."""
@@ -49,6 +56,14 @@ _INSERT_ROWS: Final = (
 _INSERT_TAGS: Final = (
     "INSERT INTO row_tags (row_id, tag) SELECT * FROM unnest(%s::text[], %s::text[])"
 )
+_INSERT_BATCH: Final = "INSERT INTO batches (server_id, events) VALUES (%s, %s) RETURNING n"
+_NOTIFY: Final = "SELECT pg_notify(%s, %s)"
+_SELECT_LAST_BATCH: Final = "SELECT coalesce(max(n), 0) FROM batches"
+_SELECT_OWN_BATCH: Final = "SELECT max(n) FROM batches WHERE server_id = %s"
+_SELECT_BATCHES: Final = (
+    "SELECT n, server_id, events FROM batches WHERE n > %s AND n < %s ORDER BY n"
+)
+_NO_BOUND: Final = 2**62
 _SELECT_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM rows WHERE room_id = %s"
 
 
@@ -60,8 +75,11 @@ class PostgresWriter:
 
     conn: Connection
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, server_id: str) -> None:
         self._engine = engine
+        self._server_id = server_id
+        self._heard_n: int | None = None  # of the last batch whose events were published here
+        self._own_n: int | None = None  # of the batch that was just committed, if it has events
         self._driver: Driver[Any] | None = None
         self._transaction_id = ""
         self._clock_offset_ms = 0  # of the server's clock from ours
@@ -85,11 +103,18 @@ class PostgresWriter:
         if attempt:
             time.sleep(random.uniform(*RETRY_SECONDS))  # noqa: S311 - no secret
         self._gathers = attempt == 0
+        self._reconnecting(self._begin)
+
+    def _reconnecting(self, work: Callable[[], T]) -> T:
+        """Run something that changes nothing, again on a new connection if one is lost.
+
+        Raises:
+            psycopg.Error, DBAPIError: if the server cannot be reached in MAX_RECONNECT_SECONDS.
+        """
         deadline = time.monotonic() + MAX_RECONNECT_SECONDS
         while True:
             try:
-                self._begin()
-                break
+                return work()
             except (psycopg.Error, DBAPIError) as error:
                 found = find_postgres_error(error)
                 if found is None or not is_lost_connection(found):
@@ -119,6 +144,8 @@ class PostgresWriter:
             event.listen(self.conn, "before_cursor_execute", self._before_statement)
             self._driver = driver
             self._stored_n = -1
+            if self._heard_n is None:
+                self._heard_n = int(_only(driver.execute(_SELECT_LAST_BATCH).fetchone())[0])
         return self._driver
 
     def now(self) -> int:
@@ -135,6 +162,7 @@ class PostgresWriter:
         """End a unit whose changes stay."""
         self._in_unit = False
         self._kept.extend(self._own)
+        self._own = _Gathered()
         self._open_savepoint = self._open_savepoint or self._has_savepoint
 
     def undo_unit(self) -> None:
@@ -144,6 +172,7 @@ class PostgresWriter:
             AbandonedTransactionError: if the connection is lost.
         """
         self._in_unit = False
+        self._own = _Gathered()
         status = self._require_driver().info.transaction_status
         if status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             raise AbandonedTransactionError
@@ -153,30 +182,75 @@ class PostgresWriter:
         self._last_n = self._n_before_unit
         self._last_seq.clear()
 
-    def commit(self) -> None:
-        """Store the batch; after a lost connection, find out whether it was stored.
+    def commit(self, events: Sequence[Event]) -> None:
+        """Store the batch, and tell other servers of its events.
+
+        After a lost connection, find out whether it was stored.
 
         Raises:
             Unavailable: if that cannot be found out.
         """
         driver = self._require_driver()
+        own = None
         try:
-            if self._last_n != self._begun_n:
-                with driver.pipeline():
-                    self._insert(self._kept)
+            with driver.pipeline():
+                self._insert(self._kept)
+                if self._last_n != self._begun_n:
                     driver.execute(_SET_LAST_N, (self._last_n,))
-                    driver.execute("COMMIT")
-            else:
+                if events:
+                    own = driver.execute(_INSERT_BATCH, (self._server_id, write_events(events)))
+                    driver.execute(_NOTIFY, (CHANNEL, self._server_id))
                 driver.execute("COMMIT")
+            if own is not None:
+                self._own_n = int(_only(own.fetchone())[0])
         except psycopg.Error as error:
             if not is_lost_connection(error):
                 raise AbandonedTransactionError from error  # which unit's fault is not known yet
             self.close()
             if not self._was_committed(error):
                 raise
+            if events:
+                found = self._connect().execute(_SELECT_OWN_BATCH, (self._server_id,))
+                self._own_n = int(_only(found.fetchone())[0])
         self._kept = _Gathered()
         self._open_savepoint = False
         self._stored_n = self._last_n
+
+    def read_others(self, *, has_news: bool) -> list[Event]:
+        """Return what other servers have published since the last call.
+
+        After a commit with events, what came before it: all servers publish in one order. Else
+        nothing, unless there is news of others.
+
+        Raises:
+            psycopg.Error, DBAPIError: if the server cannot be reached.
+        """
+        if self._own_n is None and not has_news:
+            return []
+        return self._reconnecting(self._read_others)
+
+    def _read_others(self) -> list[Event]:
+        driver, before = self._connect(), self._own_n
+        assert self._heard_n is not None  # noqa: S101 - connecting sets it
+        if before is not None and before == self._heard_n + 1:
+            self._heard_n, self._own_n = before, None
+            return []
+        bound = before if before is not None else _NO_BOUND
+        found = driver.execute(_SELECT_BATCHES, (self._heard_n, bound)).fetchall()
+        others = [text for _, server_id, text in found if server_id != self._server_id]
+        numbers = [n for text in others for n in list_row_numbers(text)]
+        rows_by_number = self._read_rows(numbers) if numbers else {}
+        events = [event for text in others for event in read_events(text, rows_by_number)]
+        if before is not None:
+            self._heard_n, self._own_n = before, None
+        elif found:
+            self._heard_n = found[-1][0]
+        return events
+
+    def _read_rows(self, numbers: Sequence[int]) -> dict[int, Row]:
+        query = select(rows).where(rows.c.n.in_(numbers))
+        found = map(row_from_mapping, self.conn.execute(query).mappings())
+        return {row.n: row for row in found}
 
     def rollback(self) -> None:
         """Take back the batch, if there is one."""
@@ -265,24 +339,24 @@ class PostgresWriter:
     def _was_committed(self, error: psycopg.Error) -> bool:
         """Return whether the transaction whose commit was not answered is stored."""
         deadline = time.monotonic() + MAX_RECONNECT_SECONDS
-        while time.monotonic() < deadline:
+        status = "in progress"
+        while status == "in progress" and time.monotonic() < deadline:
             try:
-                cursor = self._connect().execute(
-                    "SELECT pg_xact_status(%s::xid8)", (self._transaction_id,)
-                )
-                (status,) = _only(cursor.fetchone())
-                if status in ("committed", "aborted"):
-                    return bool(status == "committed")
-            except (psycopg.Error, DBAPIError) as again:
-                found = find_postgres_error(again)
-                if found is None or not is_lost_connection(found):
-                    raise
-                self.close()
-            time.sleep(RECONNECT_PAUSE_SECONDS)
+                status = self._reconnecting(self._read_status)
+            except (psycopg.Error, DBAPIError):
+                break
+            if status == "in progress":
+                time.sleep(RECONNECT_PAUSE_SECONDS)
+        if status in ("committed", "aborted"):
+            return status == "committed"
         raise Unavailable(
             "The database did not answer: it is not known whether this was stored.",
             hint="Look before you repeat it.",
         ) from error
+
+    def _read_status(self) -> str:
+        query = "SELECT pg_xact_status(%s::xid8)"
+        return str(_only(self._connect().execute(query, (self._transaction_id,)).fetchone())[0])
 
 
 class _Gathered:

@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, case, func, select
 
 from sshwarma.world import rows, things
-from sshwarma.world.row import Row
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import things as things_table
 from sshwarma.world.store import Change
@@ -74,7 +74,7 @@ def read_conversations(conn: Connection, agent_id: str, limit: int) -> list[Conv
         .order_by(rows_table.c.n.desc())
         .limit(limit)
     )
-    found = [rows.row_from_mapping(row) for row in conn.execute(query).mappings()]
+    found = [row_from_mapping(row) for row in conn.execute(query).mappings()]
     unread = _count_unread(conn, agent_id)
     return [
         Conversation(peer_id, row, unread.get(row.room_id, 0))
@@ -138,7 +138,7 @@ def read_unread(conn: Connection, agent_id: str, limit: int) -> tuple[int, list[
     condition = _unread_condition(conn, agent_id)
     count = conn.execute(select(func.count()).where(condition)).scalar_one()
     query = select(rows_table).where(condition).order_by(rows_table.c.n.desc()).limit(limit)
-    return count, [rows.row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
+    return count, [row_from_mapping(row) for row in conn.execute(query).mappings()][::-1]
 
 
 def has_unread(conn: Connection, agent_id: str, before_ms: int) -> bool:

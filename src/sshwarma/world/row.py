@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlalchemy import RowMapping
+
+from sshwarma.world.stored_json import read_object_or_none
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -22,3 +26,21 @@ class Row:
     status: str = "completed"
     meta: dict[str, Any] = field(default_factory=dict)
     n: int = 0  # position in the whole world's log
+
+
+def row_from_mapping(row: RowMapping) -> Row:
+    """Return the row of a database row."""
+    return Row(
+        id=row["id"],
+        room_id=row["room_id"],
+        seq=row["seq"],
+        kind=row["kind"],
+        content=row["content"],
+        author_id=row["author_id"],
+        created_at=row["created_at"],
+        parent_row_id=row["parent_row_id"],
+        turn_id=row["turn_id"],
+        status=row["status"],
+        meta=read_object_or_none(row["meta"]) or {},
+        n=row["n"],
+    )

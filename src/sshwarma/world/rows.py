@@ -10,17 +10,16 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, func, select
+from sqlalchemy import Connection, func, select
 
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.authors import CAUSE_KEY, EXTERNAL_KEY, HOPS_KEY
 from sshwarma.world.events import RowAppended
 from sshwarma.world.ids import new_id
 from sshwarma.world.portable_sql import byte_length
-from sshwarma.world.row import Row
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows
 from sshwarma.world.store import Change
-from sshwarma.world.stored_json import read_object_or_none
 
 CALL_END_KINDS: Final = ("tool.result", "tool.error", "tool.timeout")
 """Kinds of the rows that end a call."""
@@ -202,21 +201,3 @@ def read_window_rows(
             query = query.where(rows.c.seq < before)
         result += [row_from_mapping(row) for row in conn.execute(query).mappings()]
     return sorted(result, key=lambda row: row.seq)
-
-
-def row_from_mapping(row: RowMapping) -> Row:
-    """Return the row of a database row."""
-    return Row(
-        id=row["id"],
-        room_id=row["room_id"],
-        seq=row["seq"],
-        kind=row["kind"],
-        content=row["content"],
-        author_id=row["author_id"],
-        created_at=row["created_at"],
-        parent_row_id=row["parent_row_id"],
-        turn_id=row["turn_id"],
-        status=row["status"],
-        meta=read_object_or_none(row["meta"]) or {},
-        n=row["n"],
-    )

@@ -26,8 +26,7 @@ from sshwarma.common.limits import (
 )
 from sshwarma.common.sqlite import CLOCK_CHECK_INSTRUCTIONS
 from sshwarma.world.errors import Invalid, Unavailable
-from sshwarma.world.row import Row
-from sshwarma.world.rows import row_from_mapping
+from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.store import Change
 
 _WORD_PATTERN: Final = re.compile(r"[^\W_]+")

@@ -17,6 +17,7 @@ from sshwarma.common.limits import MIN_WRITABLE_BYTES
 from sshwarma.common.units import KIB
 from sshwarma.world.dialect import ROW_COLUMNS, AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
 from sshwarma.world.migrate import prepare_database
 from sshwarma.world.schema import row_tags, rows
@@ -117,6 +118,10 @@ class SqliteDialect:
         self._file = NamedFile(self.path)
         return writer
 
+    def open_listener(self, _note_news: Callable[[], None]) -> None:
+        """Return None: there are no other servers."""
+        return
+
     def open_reader(self) -> SqliteReader:
         """Connect for reading."""
         return SqliteReader(self._reader_engine.connect())
@@ -194,9 +199,13 @@ class SqliteWriter:
         self._driver.execute("RELEASE unit")
         self._last_seq.clear()
 
-    def commit(self) -> None:
+    def commit(self, _events: Sequence[Event]) -> None:
         """Store the batch."""
         self._driver.execute("COMMIT")
+
+    def read_others(self, *, has_news: bool) -> list[Event]:
+        """Return nothing: there are no other servers."""
+        return []
 
     def rollback(self) -> None:
         """Take back the batch, if there is one."""

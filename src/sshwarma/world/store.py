@@ -20,9 +20,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -39,6 +39,7 @@ from sshwarma.world.errors import Unavailable
 from sshwarma.world.events import Event, WorldChanged
 from sshwarma.world.sqlite_dialect import SqliteDialect
 from sshwarma.world.store_errors import DAMAGE_HINT
+from sshwarma.world.store_queue import NEWS, HeardEvents, News, QueuedJob, WriteJob
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -93,16 +94,6 @@ class Change:
 
 
 @dataclass(slots=True)
-class _WriteJob(Generic[T]):
-    work: Callable[[Change], T]
-    answer: asyncio.Future[T]
-    may_postpone: bool = False
-    result: T | None = None
-    error: BaseException | None = None
-    events: list[Event] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class StoreCounts:
     """Running totals since the start, for metrics."""
 
@@ -128,17 +119,21 @@ class Store:
         self.is_damaged = False
         self._publish = publish
         self._loop = asyncio.get_running_loop()
-        self._unpublished: deque[_WriteJob[Any]] = deque()  # committed, but not yet published
-        self._jobs: queue.SimpleQueue[_WriteJob[Any] | None] = queue.SimpleQueue()
+        self._unpublished: deque[WriteJob[Any] | HeardEvents] = (
+            deque()
+        )  # committed, but not yet published
+        self._jobs: queue.SimpleQueue[QueuedJob] = queue.SimpleQueue()
         self._local = threading.local()
         self._reader_connections: list[SnapshotReader] = []
         self._writer_connection: Writer | None = None
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="store-reader")
+        self._has_news = False  # of other servers; of the writer's thread
         self._search_slots = asyncio.Semaphore(MAX_RUNNING_SEARCHES)
         self._waiting_searches = 0
         self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
         self._closed = False
         self._writer.start()
+        self._listener = dialect.open_listener(lambda: self._jobs.put(NEWS))
 
     @property
     def is_file(self) -> bool:
@@ -171,7 +166,7 @@ class Store:
         if self._jobs.qsize() >= MAX_QUEUED_WRITES:
             count_refusal("writes")
             raise Unavailable("The world is too busy.", hint="Retry in a moment.")
-        job: _WriteJob[T] = _WriteJob(work, self._loop.create_future(), may_postpone)
+        job: WriteJob[T] = WriteJob(work, self._loop.create_future(), may_postpone)
         self._jobs.put(job)
         return await job.answer
 
@@ -216,6 +211,8 @@ class Store:
         if self._closed:
             return
         self._closed = True
+        if self._listener is not None:
+            await self._loop.run_in_executor(None, self._listener.close)
         self._jobs.put(None)
         await self._loop.run_in_executor(None, self._writer.join)
         self._readers.shutdown(wait=True)
@@ -249,14 +246,22 @@ class Store:
             batch, stop = self._take_batch()
             if batch:
                 self._commit(batch)
-                self._loop.call_soon_threadsafe(self._settle, batch)
+            heard = self._read_others()
+            if batch or heard:
+                self._loop.call_soon_threadsafe(self._settle, heard, batch)
 
-    def _take_batch(self) -> tuple[list[_WriteJob[Any]], bool]:
-        """Return the units of the next commit, and whether the store is closing."""
-        batch: list[_WriteJob[Any]] = []
+    def _take_batch(self) -> tuple[list[WriteJob[Any]], bool]:
+        """Return the units of the next commit, and whether the store is closing.
+
+        There are none if other servers have news.
+        """
+        batch: list[WriteJob[Any]] = []
         commit_at = 0.0  # while all units may be postponed
         job = self._jobs.get()
         while job is not None:
+            if isinstance(job, News):
+                self._has_news = True
+                return batch, False
             if not batch and job.may_postpone:
                 commit_at = time.monotonic() + MAX_POSTPONED_SECONDS
             if not job.may_postpone:
@@ -270,7 +275,19 @@ class Store:
                 return batch, False
         return batch, True
 
-    def _commit(self, batch: list[_WriteJob[Any]]) -> None:
+    def _read_others(self) -> list[Event]:
+        """Return what other servers have published; nothing if that cannot be read now."""
+        writer, has_news = self._writer_connection, self._has_news
+        self._has_news = False
+        try:
+            return [] if writer is None else writer.read_others(has_news=has_news)
+        except Exception as error:
+            if not self.dialect.is_error(error):
+                raise
+            log.error("changes of other servers cannot be read", error=type(error).__name__)
+            return []
+
+    def _commit(self, batch: list[WriteJob[Any]]) -> None:
         start = time.perf_counter()
         for attempt in range(self.dialect.max_attempts):
             try:
@@ -288,14 +305,14 @@ class Store:
         self.counts.units += len(batch)
         self.counts.commit_seconds += time.perf_counter() - start
 
-    def _refuse(self, batch: list[_WriteJob[Any]], error: Exception) -> None:
+    def _refuse(self, batch: list[WriteJob[Any]], error: Exception) -> None:
         self._note_damage(error)
         refusal, event, detail = self.dialect.describe_write_error(error)
         log.error(event, units=len(batch), reason=refusal.message, error=detail)
         for job in batch:
             job.error = refusal
 
-    def _run_in_transaction(self, batch: list[_WriteJob[Any]], attempt: int) -> None:
+    def _run_in_transaction(self, batch: list[WriteJob[Any]], attempt: int) -> None:
         if self._writer_connection is None:
             # Of the first batch, and again after a failure: on a full disk not even this works.
             self._writer_connection = self.dialect.open_writer()
@@ -304,12 +321,12 @@ class Store:
             writer.begin(attempt)
             for job in batch:
                 self._run(writer, job)
-            writer.commit()
+            writer.commit([event for job in batch for event in job.events])
         except BaseException:
             writer.rollback()
             raise
 
-    def _run(self, writer: Writer, job: _WriteJob[Any]) -> None:
+    def _run(self, writer: Writer, job: WriteJob[Any]) -> None:
         job.error, job.events = None, []  # of an earlier attempt
         change = Change(writer)
         writer.begin_unit()
@@ -336,9 +353,11 @@ class Store:
             self.is_damaged = True
             log.critical("the database is damaged", path=self.dialect.place, remedy=DAMAGE_HINT)
 
-    def _settle(self, batch: list[_WriteJob[Any]]) -> None:
+    def _settle(self, heard: list[Event], batch: list[WriteJob[Any]]) -> None:
         """Publish and answer, in order, after the batches that still wait."""
         idle = not self._unpublished
+        if heard:
+            self._unpublished.append(HeardEvents(heard))
         self._unpublished.extend(batch)
         if idle:
             self._publish_some()
@@ -351,11 +370,13 @@ class Store:
         deadline = time.perf_counter() + MAX_PUBLISH_SECONDS
         while self._unpublished and time.perf_counter() < deadline:
             job = self._unpublished[0]
-            if job.error is None:
+            if isinstance(job, HeardEvents) or job.error is None:
                 for happened in job.events:
                     self._publish(happened)
             self._unpublished.popleft()
-            if job.answer.done():  # its caller was cancelled; the commit stays
+            if (
+                isinstance(job, HeardEvents) or job.answer.done()
+            ):  # its caller was cancelled; the commit stays
                 continue
             if job.error is not None:
                 job.answer.set_exception(job.error)

@@ -1,0 +1,77 @@
+"""A thread that hears when other servers have changed the world."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import psycopg
+import structlog
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+log = structlog.get_logger(__name__)
+
+CHANNEL: Final = "sshwarma_batches"
+"""The channel of notifications: each is sent with a batch, and names the server that made it."""
+
+WAIT_SECONDS: Final = 1.0
+"""Seconds after which others' changes are looked for although no notification came."""
+
+RECONNECT_PAUSE_SECONDS: Final = 0.2
+"""Seconds between two tries to reach the server."""
+
+
+class PostgresListener:
+    """Calls a function, in a thread, when another server may have changed the world.
+
+    A notification can be lost with its connection: it is called after each connection, too, and
+    once in WAIT_SECONDS.
+    """
+
+    def __init__(self, engine: Engine, server_id: str, note_news: Callable[[], None]) -> None:
+        self._engine = engine
+        self._server_id = server_id
+        self._note_news = note_news
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread and its connection."""
+        self._closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        is_lost = False
+        while not self._closing.is_set():
+            try:
+                self._listen()
+            except (psycopg.Error, DBAPIError) as error:
+                if not is_lost:  # once, until it is back
+                    log.warning("changes of other servers are not heard", reason=repr(error))
+                is_lost = True
+                self._closing.wait(RECONNECT_PAUSE_SECONDS)
+            else:
+                is_lost = False
+
+    def _listen(self) -> None:
+        """Listen until the connection is lost or this is closed.
+
+        Raises:
+            psycopg.Error, DBAPIError: if it is lost.
+        """
+        with self._engine.connect() as conn:
+            driver = conn.connection.driver_connection
+            assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the engine made it
+            driver.execute(f"LISTEN {CHANNEL}")
+            while not self._closing.is_set():
+                self._note_news()
+                self._wait_for_others(driver)
+
+    def _wait_for_others(self, driver: psycopg.Connection) -> None:
+        """Return when another server has notified, or after WAIT_SECONDS."""
+        for notification in driver.notifies(timeout=WAIT_SECONDS):
+            if notification.payload != self._server_id or self._closing.is_set():
+                return
