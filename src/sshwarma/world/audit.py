@@ -176,7 +176,7 @@ def delete_audit_before(tx: Change, before: int, limit: int) -> int:
 
 def _is_about(conn: Connection, name: str) -> ColumnElement[bool]:
     """Return the condition that a request has a name, or another one of its agents."""
-    name = name[:MAX_REQUEST_CHARACTERS]
+    name = replace_nul(name[:MAX_REQUEST_CHARACTERS])
     conditions = [has_word(audit.c.what, name)]
     for use in list_other_names(conn, name):
         condition = has_word(audit.c.what, use.name)

@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     Float,
     Integer,
+    Table,
     TableValuedAlias,
     Text,
     literal,
@@ -33,6 +34,13 @@ T = TypeVar("T")
 
 upsert: Final = postgresql.insert
 """An INSERT with ON CONFLICT; its clauses are compiled for SQLite, too."""
+
+
+def insert_new(table: Table) -> postgresql.Insert:
+    """Return an INSERT that does nothing where a row is there; `rowcount` tells."""
+    # psycopg forgets the count with the cursor, which SQLAlchemy closes after an INSERT.
+    return upsert(table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+
 
 _FORMS: Final = {
     # Of a text, `length` counts characters.

@@ -23,7 +23,7 @@ from sshwarma.common.shorten import shorten_name
 from sshwarma.common.units import HOUR_SECONDS
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.errors import Conflict, too_long_error
-from sshwarma.world.portable_sql import upsert
+from sshwarma.world.portable_sql import insert_new
 from sshwarma.world.row import Row
 from sshwarma.world.rows import read_rows_by_id
 from sshwarma.world.schema import request_keys
@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 _SAID_PREFIX: Final = "said "
 """Begins the keys of messages, which thus are not those of requests over HTTP."""
+
+_INSERT: Final = insert_new(request_keys)
 
 
 @dataclass(slots=True, eq=False)
@@ -113,7 +115,7 @@ def store_key(tx: Change, request: KeyedRequest) -> None:
         "digest": request.digest,
         "created_at": tx.now,
     }
-    tx.conn.execute(upsert(request_keys).values(row).on_conflict_do_nothing())
+    tx.conn.execute(_INSERT, row)
     own = select(request_keys.c.n).where(request_keys.c.agent_id == request.agent_id)
     too_old = own.order_by(request_keys.c.n.desc()).offset(MAX_IDEMPOTENCY_KEYS).limit(1)
     oldest = tx.conn.execute(too_old).scalar()

@@ -23,7 +23,7 @@ from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.errors import Conflict, Invalid, NotFound
 from sshwarma.world.events import WorldChanged
 from sshwarma.world.ids import new_id
-from sshwarma.world.portable_sql import upsert
+from sshwarma.world.portable_sql import insert_new
 from sshwarma.world.schema import things
 from sshwarma.world.store import Change
 from sshwarma.world.stored_json import dump_metadata, read_object_or_none
@@ -110,9 +110,7 @@ _BY_QUALIFIED_NAME: Final = select(things).where(
 
 # After an error, PostgreSQL refuses what else a unit does, also if it goes on without the thing.
 # So a name that is taken is no error of an INSERT, and is looked for before an UPDATE.
-_INSERT: Final = (
-    upsert(things).on_conflict_do_nothing().execution_options(preserve_rowcount=True)  # of psycopg
-)
+_INSERT: Final = insert_new(things)
 _PLACE_COLUMNS: Final = ("parent_id", "kind", "name", "qualified_name")
 
 

@@ -28,7 +28,7 @@ from sshwarma.world.errors import Unavailable, unknown_name_error
 from sshwarma.world.events import TriggerChanged
 from sshwarma.world.ids import new_id
 from sshwarma.world.names import TRIGGER_PREFIX
-from sshwarma.world.portable_sql import upsert
+from sshwarma.world.portable_sql import insert_new, upsert
 from sshwarma.world.schema import things, trigger_runs, triggers
 from sshwarma.world.store import Change
 from sshwarma.world.things import Thing
@@ -249,7 +249,7 @@ def begin_run(
         "status": "running",
         "text": "",
     }
-    stored = tx.conn.execute(upsert(trigger_runs).values(values).on_conflict_do_nothing())
+    stored = tx.conn.execute(insert_new(trigger_runs).values(values))
     store_position(tx, trigger_id, position)
     return trigger if stored.rowcount else None
 
