@@ -108,7 +108,7 @@ def test_each_command_that_sources_record_is_listed() -> None:
 def _find_recorded_commands(call: ast.Call) -> set[str]:
     """The first words of texts that a call gives the audit as a command."""
     name = ast.unparse(call.func).rpartition(".")[2]
-    if name not in ("audited_change", "record") or len(call.args) < 2:
+    if name not in ("audited_change", "record", "_announce") or len(call.args) < 2:
         return set()
     found = set()
     for node in ast.walk(call.args[1]):

@@ -46,6 +46,7 @@ from sshwarma.world.errors import Conflict, Invalid, Unavailable, empty_error
 from sshwarma.world.events import Announcement
 from sshwarma.world.free_pages import read_free_pages
 from sshwarma.world.ids import LOBBY_ID
+from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -132,7 +133,7 @@ async def broadcast(
     if len(text.encode()) > limit:
         raise Invalid(f"The message has over {limit} bytes.")
     announcement = make_announcement(OPERATOR, text.strip())
-    return await _announce(world, f"broadcast {text}", announcement)
+    return await _announce(world, f"broadcast {text}", announcement, is_for_all=True)
 
 
 @register_operation
@@ -165,19 +166,31 @@ async def drain_cancel(world: World, server: RunningServer | None, /) -> Json:
     return await _announce(world, "drain --cancel", running.drain.cancel())
 
 
-async def _announce(world: World, command: str, announcement: Announcement) -> Json:
+async def _announce(
+    world: World, command: str, announcement: Announcement, *, is_for_all: bool = False
+) -> Json:
     """Publish an announcement, with the audit row of its command.
+
+    To the people of this server alone, or `is_for_all` who are connected to the world.
 
     On a full disk, too: `unrecorded` says then why the audit has no row of it.
     """
     unrecorded = ""
     try:
-        await audited_change(world, command, lambda tx: tx.publish_on_commit(announcement))
+        publish = partial(_publish_on_commit, announcement=announcement)
+        await audited_change(world, command, publish if is_for_all else lambda tx: None)
+        is_published = is_for_all
     except Unavailable as error:
         unrecorded = str(error)
         log.error("the audit has no row of a command", command=command, reason=unrecorded)
+        is_published = False
+    if not is_published:
         world.publish(announcement)
     return {"agents": world.presence.count_agents(), "unrecorded": unrecorded}
+
+
+def _publish_on_commit(tx: Change, announcement: Announcement) -> None:
+    tx.publish_on_commit(announcement)
 
 
 @register_operation

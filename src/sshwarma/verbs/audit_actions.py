@@ -19,8 +19,8 @@ OTHER_ACTIONS: Final = frozenset({
 """Actions that are neither a verb nor a command of `sshwarma`."""
 
 COMMANDS: Final = frozenset({
-    "agents", "backup", "broadcast", "host-key", "import", "init", "invite", "keys", "migrate",
-    "recover", "reload", "restore", "token", "vacuum",
+    "agents", "backup", "broadcast", "drain", "host-key", "import", "init", "invite", "keys",
+    "migrate", "recover", "reload", "restore", "token", "vacuum",
 })  # fmt: skip
 """The commands of `sshwarma` that leave a row."""
 
