@@ -22,7 +22,9 @@ async def test_server_collects_garbage_although_commands_do_not(
         was_on.append(gc.isenabled())
 
     async def start(*arguments: object) -> Any:
-        return SimpleNamespace(stop=stop, drain=SimpleNamespace(over=asyncio.Event()))
+        store = SimpleNamespace(lost=asyncio.Event())
+        drain, world = SimpleNamespace(over=asyncio.Event()), SimpleNamespace(store=store)
+        return SimpleNamespace(stop=stop, drain=drain, world=world)
 
     stopping = asyncio.Event()
     stopping.set()

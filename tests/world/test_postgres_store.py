@@ -17,7 +17,7 @@ from sshwarma.world import rows, search, things
 from sshwarma.world.databases import DatabaseUrl, Location, make_dialect
 from sshwarma.world.errors import Unavailable, WorldError
 from sshwarma.world.events import Event, RowAppended
-from sshwarma.world.postgres_writer import WORLD_LOCK
+from sshwarma.world.postgres_nodes import WORLD_LOCK
 from sshwarma.world.store import Change, Store
 from support.people import Someone, do, refused
 from support.postgres import PostgresServer, running_postgres

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import structlog
 from sqlalchemy.exc import DatabaseError
 
@@ -10,7 +12,7 @@ from sshwarma.admin.lost_world import check_no_world_was_lost
 from sshwarma.admin.recovery import recover_database
 from sshwarma.settings import Settings
 from sshwarma.verbs.registry import tool_specs
-from sshwarma.world.databases import DatabaseUrl
+from sshwarma.world.databases import DatabaseUrl, Location
 from sshwarma.world.migrate import damage_error
 from sshwarma.world.world import World
 
@@ -29,6 +31,15 @@ def check_database_file(settings: Settings) -> None:
         log.warning("new world", data_dir=str(settings.data_dir))
 
 
+def locate_world(settings: Settings) -> Location:
+    """Return where the world of some settings is."""
+    if not settings.database:
+        return settings.database_file
+    # The lock of the data directory lets one server have this name at a time.
+    node = f"{socket.gethostname()}:{settings.data_dir.absolute()}"
+    return DatabaseUrl(settings.database, node)
+
+
 async def open_world(settings: Settings) -> World:
     """Open the world of a data directory, created if missing; no door opens.
 
@@ -37,7 +48,7 @@ async def open_world(settings: Settings) -> World:
     """
     data_dir_modes.make_data_dir_private(settings.data_dir)
     if settings.database:
-        return await World.open(DatabaseUrl(settings.database), tool_specs())
+        return await World.open(locate_world(settings), tool_specs())
     recover_database(settings.database_file)
     try:
         world = await World.open(settings.database_file, tool_specs())

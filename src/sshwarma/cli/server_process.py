@@ -114,35 +114,39 @@ async def _serve_until_signal(settings: Settings, source: SettingsSource, *, as_
     gc.collect()
     gc.freeze()
     gc.enable()  # the command has turned it off
-    is_drained = False
+    must_restart = False
     reloading = asyncio.get_running_loop().create_task(_reload_when_asked(app, signals.reload))
     try:
         say_welcome(app, [] if settings.models else await discover_models(os.environ))
         _write_ready_line(app, as_json=as_json)
-        is_drained = await _wait_for_end(app, signals)
+        must_restart = await _wait_for_end(app, signals)
     finally:
         began = time.monotonic()
-        log.info("stopping", reason=signals.reason or ("a drain" if is_drained else "an error"))
+        log.info("stopping", reason=signals.reason or ("a drain" if must_restart else "an error"))
         reloading.cancel()
         await asyncio.wait({reloading})
         await app.stop()
         log.info("stopped", seconds=round(time.monotonic() - began, 3))
-    return EXIT_RESTART if is_drained else EXIT_OK
+    return EXIT_RESTART if must_restart else EXIT_OK
 
 
 async def _wait_for_end(app: App, signals: ServerSignals) -> bool:
-    """Wait until the server must stop; return whether a drain has ended it.
+    """Wait until the server must stop; return whether it is to be started again.
 
-    At SIGTERM, by which service managers stop it, answers in progress are finished.
+    So it is after a drain, and when another server has taken over this world. At SIGTERM, by which
+    service managers stop it, answers in progress are finished.
     """
     loop = asyncio.get_running_loop()
-    ends = {loop.create_task(one.wait()) for one in (signals.stop, app.drain.over)}
+    lost = app.world.store.lost
+    ends = {loop.create_task(one.wait()) for one in (signals.stop, app.drain.over, lost)}
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for end in ends:
             end.cancel()
-    if signals.reason == signal.SIGTERM.name:
+    if lost.is_set():
+        app.drain.farewell = "Another server has taken over this world. Connect again."
+    elif signals.reason == signal.SIGTERM.name:
         await app.drain.finish_answers()
     return not signals.reason
 

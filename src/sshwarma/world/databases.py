@@ -14,10 +14,12 @@ from sshwarma.world.sqlite_dialect import SqliteDialect
 class DatabaseUrl:
     """The address of a database on a server.
 
-    Written `postgresql://USER:PASSWORD@HOST:PORT/NAME`; its `repr` has no password.
+    Written `postgresql://USER:PASSWORD@HOST:PORT/NAME`; its `repr` has no password. `node` is the
+    name of the server that uses it, which no other has at the same time.
     """
 
     text: str = field(repr=False)
+    node: str = ""
 
 
 Location = Path | DatabaseUrl
@@ -37,5 +39,5 @@ def make_dialect(location: Location) -> Dialect:
             raise SchemaError(
                 f"A world on PostgreSQL needs {error.name}: pip install 'sshwarma[postgres]'"
             ) from error
-        return PostgresDialect(location.text)
+        return PostgresDialect(location.text, location.node)
     return SqliteDialect(location)

@@ -170,10 +170,14 @@ class Dialect(Protocol):
     def open_writer(self) -> Writer:
         """Connect for changes."""
 
-    def open_listener(self, note_news: Callable[[], None]) -> Listener | None:
-        """Call a function, in another thread, when others may have changed the world.
+    def open_listener(
+        self, note_news: Callable[[], None], note_lost: Callable[[], None]
+    ) -> Listener | None:
+        """Call functions, in another thread; None where there are no other servers.
 
-        None where there are no others.
+        Args:
+            note_news: is called when others may have changed the world.
+            note_lost: is called when another server has taken over.
         """
 
     def open_reader(self) -> SnapshotReader:

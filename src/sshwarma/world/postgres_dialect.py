@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 import psycopg
+import structlog
 from psycopg import errors
 from psycopg.abc import Buffer
 from psycopg.types.string import StrDumper
@@ -25,7 +26,6 @@ from typing_extensions import override
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.dialect import AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
-from sshwarma.world.migrate import SchemaError
 from sshwarma.world.postgres_errors import (
     describe_read_error,
     describe_write_error,
@@ -34,9 +34,11 @@ from sshwarma.world.postgres_errors import (
     is_lost_connection,
 )
 from sshwarma.world.postgres_listener import PostgresListener
+from sshwarma.world.postgres_nodes import Node, NodeLostError
 from sshwarma.world.postgres_schema import prepare_postgres
 from sshwarma.world.postgres_writer import PostgresWriter
 
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MAX_BATCH_UNITS: Final = 60
@@ -58,10 +60,6 @@ CONNECT_TIMEOUT_SECONDS: Final = 5
 """Seconds that the driver waits for a connection."""
 
 
-SERVER_LOCK: Final = 0x73737761737276
-"""Key of the advisory lock of a server, which no other process of this world may have."""
-
-
 class PostgresDialect:
     """A database of a PostgreSQL server."""
 
@@ -69,13 +67,12 @@ class PostgresDialect:
     max_attempts = MAX_ATTEMPTS
     indexes_later = False
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, node_name: str) -> None:
         self._url = make_url(address).set(drivername="postgresql+psycopg")
         self.place = self._url.set(drivername="postgresql").render_as_string()
         self.disk = self.place
-        self._claim: Connection | None = None
         self._writer_engine = self._create_engine("writer")
-        self.server_id = str(uuid4())  # new at each start: nobody has what an earlier one had
+        self.node = Node(str(uuid4()), node_name)
         self._listener_engine = self._create_engine("listener")
         self._reader_engine = self._create_engine("reader", "-c default_transaction_read_only=on")
 
@@ -122,11 +119,7 @@ class PostgresDialect:
         Raises:
             SchemaError: if another one does.
         """
-        self._claim = self._writer_engine.connect()
-        query = f"SELECT pg_try_advisory_lock({SERVER_LOCK})"
-        if not self._claim.exec_driver_sql(query).scalar_one():
-            self._claim.close()
-            raise SchemaError(f"Another server uses the world in {self.place}.")
+        self.node.register(self._writer_engine, self.place)
 
     def check_place(self) -> None:
         """Do nothing: the server of the database looks after its disk."""
@@ -142,11 +135,13 @@ class PostgresDialect:
 
     def open_writer(self) -> PostgresWriter:
         """Return a writer, which connects when it begins."""
-        return PostgresWriter(self._writer_engine, self.server_id)
+        return PostgresWriter(self._writer_engine, self.node)
 
-    def open_listener(self, note_news: Callable[[], None]) -> PostgresListener:
-        """Call a function, in another thread, when others may have changed the world."""
-        return PostgresListener(self._listener_engine, self.server_id, note_news)
+    def open_listener(
+        self, note_news: Callable[[], None], note_lost: Callable[[], None]
+    ) -> PostgresListener:
+        """Call a function when others may have changed the world, or one has taken over."""
+        return PostgresListener(self._listener_engine, self.node, note_news, note_lost)
 
     def open_reader(self) -> PostgresReader:
         """Return a reader, which connects for its first query."""
@@ -178,6 +173,8 @@ class PostgresDialect:
 
     def describe_write_error(self, error: BaseException) -> tuple[Unavailable, str, str]:
         """Return the refusal of a change, the event for the log, and its details."""
+        if isinstance(error, NodeLostError):
+            return error, "another server has taken over", self.node.name
         if isinstance(error, Unavailable):
             return error, "a commit was not answered", repr(error.__cause__)
         return describe_write_error(error)
@@ -187,9 +184,11 @@ class PostgresDialect:
         return describe_read_error(error)
 
     def close(self) -> None:
-        """Let go of the claim and the engines."""
-        if self._claim is not None:
-            self._claim.close()
+        """Give the world back, and let go of the engines."""
+        try:
+            self.node.leave(self._writer_engine)
+        except (psycopg.Error, DBAPIError) as error:  # others take it for dead in a while
+            log.warning("the world was not given back", error=type(error).__name__)
         self._writer_engine.dispose()
         self._reader_engine.dispose()
         self._listener_engine.dispose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -10,6 +11,8 @@ import psycopg
 import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
+
+from sshwarma.world.postgres_nodes import BEAT_SECONDS, Node
 
 log = structlog.get_logger(__name__)
 
@@ -27,13 +30,22 @@ class PostgresListener:
     """Calls a function, in a thread, when another server may have changed the world.
 
     A notification can be lost with its connection: it is called after each connection, too, and
-    once in WAIT_SECONDS.
+    once in WAIT_SECONDS. The thread also gives the signs of life of this server, and calls another
+    function when it was taken for dead.
     """
 
-    def __init__(self, engine: Engine, server_id: str, note_news: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        node: Node,
+        note_news: Callable[[], None],
+        note_lost: Callable[[], None],
+    ) -> None:
         self._engine = engine
-        self._server_id = server_id
+        self._node = node
         self._note_news = note_news
+        self._note_lost = note_lost
+        self._beat_at = 0.0
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
         self._thread.start()
@@ -68,10 +80,20 @@ class PostgresListener:
             driver.execute(f"LISTEN {CHANNEL}")
             while not self._closing.is_set():
                 self._note_news()
+                self._beat(driver)
                 self._wait_for_others(driver)
+
+    def _beat(self, driver: psycopg.Connection) -> None:
+        if time.monotonic() - self._beat_at < BEAT_SECONDS:
+            return
+        if not self._node.beat(driver):
+            log.critical("another server has taken over", node=self._node.name)
+            self._closing.set()
+            self._note_lost()
+        self._beat_at = time.monotonic()
 
     def _wait_for_others(self, driver: psycopg.Connection) -> None:
         """Return when another server has notified, or after WAIT_SECONDS."""
         for notification in driver.notifies(timeout=WAIT_SECONDS):
-            if notification.payload != self._server_id or self._closing.is_set():
+            if notification.payload != self._node.id or self._closing.is_set():
                 return

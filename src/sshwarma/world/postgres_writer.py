@@ -20,13 +20,11 @@ from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
 from sshwarma.world.postgres_errors import find_postgres_error, is_lost_connection
 from sshwarma.world.postgres_listener import CHANNEL
+from sshwarma.world.postgres_nodes import WORLD_LOCK, Node, NodeLostError
 from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows
 
 T = TypeVar("T")
-
-WORLD_LOCK: Final = 0x73737761726D61
-"""Key of the advisory lock that each writer of a world holds while it has a batch: "sswarma"."""
 
 MAX_RECONNECT_SECONDS: Final = 5.0
 """Seconds that the writer tries to reach the server again before changes are refused."""
@@ -37,16 +35,14 @@ RETRY_SECONDS: Final = (0.01, 0.05)
 RECONNECT_PAUSE_SECONDS: Final = 0.1
 """Seconds between two tries to reach the server."""
 
-_BEGIN: Final = (
-    b"""
+_BEGIN: Final = b"""
 BEGIN;
 SELECT pg_advisory_xact_lock(%d);
 SELECT pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
        CASE WHEN is_called THEN last_value ELSE last_value - 1 END
-FROM rows_n_seq
+FROM rows_n_seq;
+SELECT EXISTS (SELECT FROM nodes WHERE id = '%s' AND state = 'up')
 """
-    % WORLD_LOCK
-)
 _SET_LAST_N: Final = "SELECT setval('rows_n_seq', %s)"
 _INSERT_ROWS: Final = (
     f"INSERT INTO rows (n, {', '.join(ROW_COLUMNS)}) SELECT * FROM unnest("  # noqa: S608
@@ -56,13 +52,11 @@ _INSERT_ROWS: Final = (
 _INSERT_TAGS: Final = (
     "INSERT INTO row_tags (row_id, tag) SELECT * FROM unnest(%s::text[], %s::text[])"
 )
-_INSERT_BATCH: Final = "INSERT INTO batches (server_id, events) VALUES (%s, %s) RETURNING n"
+_INSERT_BATCH: Final = "INSERT INTO batches (node_id, events) VALUES (%s, %s) RETURNING n"
 _NOTIFY: Final = "SELECT pg_notify(%s, %s)"
 _SELECT_LAST_BATCH: Final = "SELECT coalesce(max(n), 0) FROM batches"
-_SELECT_OWN_BATCH: Final = "SELECT max(n) FROM batches WHERE server_id = %s"
-_SELECT_BATCHES: Final = (
-    "SELECT n, server_id, events FROM batches WHERE n > %s AND n < %s ORDER BY n"
-)
+_SELECT_OWN_BATCH: Final = "SELECT max(n) FROM batches WHERE node_id = %s"
+_SELECT_BATCHES: Final = "SELECT n, node_id, events FROM batches WHERE n > %s AND n < %s ORDER BY n"
 _NO_BOUND: Final = 2**62
 _SELECT_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM rows WHERE room_id = %s"
 
@@ -75,9 +69,10 @@ class PostgresWriter:
 
     conn: Connection
 
-    def __init__(self, engine: Engine, server_id: str) -> None:
+    def __init__(self, engine: Engine, node: Node) -> None:
         self._engine = engine
-        self._server_id = server_id
+        self._node = node
+        self._begin_statement = _BEGIN % (WORLD_LOCK, node.id.encode())
         self._heard_n: int | None = None  # of the last batch whose events were published here
         self._own_n: int | None = None  # of the batch that was just committed, if it has events
         self._driver: Driver[Any] | None = None
@@ -126,10 +121,14 @@ class PostgresWriter:
 
     def _begin(self) -> None:
         driver = self._connect()
-        cursor = driver.execute(_BEGIN, prepare=False)
+        cursor = driver.execute(self._begin_statement, prepare=False)
+        results = [cursor.fetchone() if cursor.description else None]
         while cursor.nextset():
-            pass
-        transaction_id, clock_ms, last_n = _only(cursor.fetchone())
+            results.append(cursor.fetchone() if cursor.description else None)
+        (is_up,) = _only(results[-1])
+        if self._node.is_registered and not is_up:
+            raise NodeLostError
+        transaction_id, clock_ms, last_n = _only(results[-2])
         self._transaction_id = transaction_id
         self._clock_offset_ms = clock_ms - now_ms()
         self._last_n = self._begun_n = last_n
@@ -198,8 +197,8 @@ class PostgresWriter:
                 if self._last_n != self._begun_n:
                     driver.execute(_SET_LAST_N, (self._last_n,))
                 if events:
-                    own = driver.execute(_INSERT_BATCH, (self._server_id, write_events(events)))
-                    driver.execute(_NOTIFY, (CHANNEL, self._server_id))
+                    own = driver.execute(_INSERT_BATCH, (self._node.id, write_events(events)))
+                    driver.execute(_NOTIFY, (CHANNEL, self._node.id))
                 driver.execute("COMMIT")
             if own is not None:
                 self._own_n = int(_only(own.fetchone())[0])
@@ -210,7 +209,7 @@ class PostgresWriter:
             if not self._was_committed(error):
                 raise
             if events:
-                found = self._connect().execute(_SELECT_OWN_BATCH, (self._server_id,))
+                found = self._connect().execute(_SELECT_OWN_BATCH, (self._node.id,))
                 self._own_n = int(_only(found.fetchone())[0])
         self._kept = _Gathered()
         self._open_savepoint = False
@@ -237,7 +236,7 @@ class PostgresWriter:
             return []
         bound = before if before is not None else _NO_BOUND
         found = driver.execute(_SELECT_BATCHES, (self._heard_n, bound)).fetchall()
-        others = [text for _, server_id, text in found if server_id != self._server_id]
+        others = [text for _, node_id, text in found if node_id != self._node.id]
         numbers = [n for text in others for n in list_row_numbers(text)]
         rows_by_number = self._read_rows(numbers) if numbers else {}
         events = [event for text in others for event in read_events(text, rows_by_number)]

@@ -118,7 +118,7 @@ class SqliteDialect:
         self._file = NamedFile(self.path)
         return writer
 
-    def open_listener(self, _note_news: Callable[[], None]) -> None:
+    def open_listener(self, _note_news: Callable[[], None], _note_lost: Callable[[], None]) -> None:
         """Return None: there are no other servers."""
         return
 

@@ -110,12 +110,14 @@ class Store:
     Attributes:
         dialect: the database.
         counts: what was done since the start.
+        lost: set when another server has taken over this world.
         is_damaged: whether the database has found damage since the start; the rest may be sound.
     """
 
     def __init__(self, dialect: Dialect, publish: Callable[[Event], None]) -> None:
         self.dialect = dialect
         self.counts = StoreCounts()
+        self.lost = asyncio.Event()
         self.is_damaged = False
         self._publish = publish
         self._loop = asyncio.get_running_loop()
@@ -133,7 +135,7 @@ class Store:
         self._writer = threading.Thread(target=self._write_all, name="store-writer", daemon=True)
         self._closed = False
         self._writer.start()
-        self._listener = dialect.open_listener(lambda: self._jobs.put(NEWS))
+        self._listener = dialect.open_listener(lambda: self._jobs.put(NEWS), self._note_lost)
 
     @property
     def is_file(self) -> bool:
@@ -346,6 +348,9 @@ class Store:
         else:
             job.events = change.events
             writer.keep_unit()
+
+    def _note_lost(self) -> None:
+        self._loop.call_soon_threadsafe(self.lost.set)
 
     def _note_damage(self, error: BaseException) -> None:
         """Remember that the database is damaged, if an error says so; log the first."""
