@@ -25,6 +25,7 @@ from sqlalchemy.util import LRUCache
 
 from sshwarma.world.databases import DatabaseUrl, Location
 from support import lanes
+from support.driver import server
 from support.postgres import PostgresServer, running_postgres
 
 MAX_STATEMENTS = 2000
@@ -59,6 +60,14 @@ def _run_apart(work: Coroutine[Any, Any, None]) -> None:
         threads.submit(asyncio.run, work).result()
 
 
+SERVER_FIXTURES = frozenset({"serve", "shared_server"})
+"""Fixtures that start a server in a process of its own."""
+
+
+def _fixtures_of(item: pytest.Item) -> list[str]:
+    return list(getattr(item, "fixturenames", ()))
+
+
 STORES = {"sqlite": ("sqlite",), "postgres": ("postgres",), "both": ("sqlite", "postgres")}
 
 
@@ -83,12 +92,26 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("store_name", stores, indirect=True, scope="session")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def databases_of_servers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--store=postgres`, let each server have a database of its own."""
+    if request.config.getoption("--store") != "postgres":
+        yield
+        return
+    postgres: PostgresServer = request.getfixturevalue("postgres_server")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "make_database", lambda: postgres.create().text)
+        yield
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests of other databases; with PostgreSQL alone, those of none, too."""
     chosen = config.getoption("--store")
     left_out = []
     for item in items:
         is_postgres = "[postgres" in item.name or item.get_closest_marker("postgres") is not None
+        if chosen == "postgres" and not item.get_closest_marker("sqlite"):
+            is_postgres = is_postgres or bool(SERVER_FIXTURES.intersection(_fixtures_of(item)))
         if (chosen == "sqlite" and is_postgres) or (chosen == "postgres" and not is_postgres):
             left_out.append(item)
     if left_out:

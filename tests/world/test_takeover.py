@@ -1,4 +1,4 @@
-"""One server at a time has a world on PostgreSQL; another takes over from a dead one."""
+"""One server has a world on PostgreSQL; another takes over from a dead one."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,10 @@ def forked_program() -> Path:
     return _fork_server().program
 
 
+make_database: Callable[[], str] | None = None
+"""Returns the address of a new database for a server; None for a file (`--store`)."""
+
+
 class Server:
     """`sshwarma serve`, which starts at once.
 
@@ -66,6 +70,8 @@ class Server:
             **(environ or {}),
             **{f"SSHWARMA_{name.upper()}": str(value) for name, value in settings.items()},
         }
+        if make_database is not None and "database" not in settings:
+            self._env["SSHWARMA_DATABASE"] = make_database()
         self._log = home / "log"
         self._people = 0
         self.process: ForkedProcess
