@@ -41,7 +41,8 @@ SELECT pg_advisory_xact_lock(%d);
 SELECT pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
        CASE WHEN is_called THEN last_value ELSE last_value - 1 END
 FROM rows_n_seq;
-SELECT EXISTS (SELECT FROM nodes WHERE id = '%s' AND state = 'up')
+SELECT EXISTS (SELECT FROM nodes WHERE id = '%s' AND state = 'up');
+SELECT room_id, max(seq) FROM rows WHERE n > %d GROUP BY room_id
 """
 _SET_LAST_N: Final = "SELECT setval('rows_n_seq', %s)"
 _INSERT_ROWS: Final = (
@@ -72,7 +73,6 @@ class PostgresWriter:
     def __init__(self, engine: Engine, node: Node) -> None:
         self._engine = engine
         self._node = node
-        self._begin_statement = _BEGIN % (WORLD_LOCK, node.id.encode())
         self._heard_n: int | None = None  # of the last batch whose events were published here
         self._own_n: int | None = None  # of the batch that was just committed, if it has events
         self._driver: Driver[Any] | None = None
@@ -81,7 +81,7 @@ class PostgresWriter:
         self._last_n = 0  # of the rows, those that are not inserted yet included
         self._begun_n = 0  # `_last_n` as others have left it before this batch
         self._stored_n = -1  # `_last_n` as the last commit of this process left it
-        self._last_seq: dict[str, int] = {}  # by room; as long as nobody else appends
+        self._last_seq: dict[str, int] = {}  # by room
         self._n_before_unit = 0
         self._gathers = True
         self._kept: _Gathered = _Gathered()  # of earlier units of the batch
@@ -121,19 +121,22 @@ class PostgresWriter:
 
     def _begin(self) -> None:
         driver = self._connect()
-        cursor = driver.execute(self._begin_statement, prepare=False)
-        results = [cursor.fetchone() if cursor.description else None]
+        known_n = self._stored_n if self._stored_n >= 0 else _NO_BOUND
+        values = (WORLD_LOCK, self._node.id.encode(), known_n)
+        cursor = driver.execute(_BEGIN % values, prepare=False)
+        results = [cursor.fetchall() if cursor.description else []]
         while cursor.nextset():
-            results.append(cursor.fetchone() if cursor.description else None)
-        (is_up,) = _only(results[-1])
+            results.append(cursor.fetchall() if cursor.description else [])
+        *_, [(transaction_id, clock_ms, last_n)], [(is_up,)], last_seqs = results
         if self._node.is_registered and not is_up:
             raise NodeLostError
-        transaction_id, clock_ms, last_n = _only(results[-2])
         self._transaction_id = transaction_id
         self._clock_offset_ms = clock_ms - now_ms()
         self._last_n = self._begun_n = last_n
-        if last_n != self._stored_n:  # somebody else has appended
+        if known_n == _NO_BOUND:
             self._last_seq.clear()
+        else:
+            self._last_seq.update(last_seqs)  # of rooms in which others have appended
 
     def _connect(self) -> Driver[Any]:
         if self._driver is None:
