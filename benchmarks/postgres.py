@@ -1,4 +1,4 @@
-"""Durable rows a second on SQLite and PostgreSQL, with one server and with several.
+"""Durable rows a second on SQLite and on PostgreSQL, with several servers.
 
     python -m benchmarks.postgres postgresql://USER@HOST/NAME [SECONDS]
 
@@ -82,7 +82,7 @@ async def prepare(location: Location) -> None:
 
     def work(tx: Change) -> None:
         for number in range(ROOMS):
-            things.create_thing(tx, "rooms", "room", f"room{number}", id=f"room{number}")  # type: ignore[arg-type]
+            things.create_thing(tx, "rooms", "room", f"room{number}", id=f"room{number}")
 
     await world.change(work)
     await world.close()

@@ -122,12 +122,18 @@ async def _serve_until_signal(settings: Settings, source: SettingsSource, *, as_
         must_restart = await _wait_for_end(app, signals)
     finally:
         began = time.monotonic()
-        log.info("stopping", reason=signals.reason or ("a drain" if must_restart else "an error"))
+        log.info(
+            "stopping", reason=signals.reason or (_name_end(app) if must_restart else "an error")
+        )
         reloading.cancel()
         await asyncio.wait({reloading})
         await app.stop()
         log.info("stopped", seconds=round(time.monotonic() - began, 3))
     return EXIT_RESTART if must_restart else EXIT_OK
+
+
+def _name_end(app: App) -> str:
+    return "another server has taken over" if app.world.store.lost.is_set() else "a drain"
 
 
 async def _wait_for_end(app: App, signals: ServerSignals) -> bool:
