@@ -1,4 +1,4 @@
-"""Two servers do at once what only one may do: 100 times each, and one of them wins."""
+"""Two servers do at once what only one may do, and one of them wins."""
 
 from __future__ import annotations
 
