@@ -26,6 +26,7 @@ from typing_extensions import override
 from sshwarma.common.visible_nul import replace_nul
 from sshwarma.world.dialect import AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
+from sshwarma.world.postgres_connection import driver_of, end_connection
 from sshwarma.world.postgres_errors import (
     describe_read_error,
     describe_write_error,
@@ -222,8 +223,7 @@ class PostgresReader:
 
     def _run(self, query: Callable[[Connection], T]) -> T:
         conn = self._conn = self._conn or self._engine.connect()
-        driver = conn.connection.driver_connection
-        assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the engine made it
+        driver = driver_of(conn)
         try:
             driver.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             return query(conn)
@@ -237,4 +237,4 @@ class PostgresReader:
         """End the connection."""
         conn, self._conn = self._conn, None
         if conn is not None:
-            conn.close()
+            end_connection(conn)

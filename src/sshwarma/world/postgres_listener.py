@@ -12,6 +12,7 @@ import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
+from sshwarma.world.postgres_connection import Driver, driver_of, end_connection
 from sshwarma.world.postgres_nodes import BEAT_SECONDS, Node
 
 log = structlog.get_logger(__name__)
@@ -74,16 +75,18 @@ class PostgresListener:
         Raises:
             psycopg.Error, DBAPIError: if it is lost.
         """
-        with self._engine.connect() as conn:
-            driver = conn.connection.driver_connection
-            assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the engine made it
+        conn = self._engine.connect()
+        try:
+            driver = driver_of(conn)
             driver.execute(f"LISTEN {CHANNEL}")
             while not self._closing.is_set():
                 self._note_news()
                 self._beat(driver)
                 self._wait_for_others(driver)
+        finally:
+            end_connection(conn)
 
-    def _beat(self, driver: psycopg.Connection) -> None:
+    def _beat(self, driver: Driver) -> None:
         if time.monotonic() - self._beat_at < BEAT_SECONDS:
             return
         if not self._node.beat(driver):
@@ -92,7 +95,7 @@ class PostgresListener:
             self._note_lost()
         self._beat_at = time.monotonic()
 
-    def _wait_for_others(self, driver: psycopg.Connection) -> None:
+    def _wait_for_others(self, driver: Driver) -> None:
         """Return when another server has notified, or after WAIT_SECONDS."""
         for notification in driver.notifies(timeout=WAIT_SECONDS):
             if notification.payload != self._node.id or self._closing.is_set():

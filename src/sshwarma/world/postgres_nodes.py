@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sshwarma import __version__
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.migrate import SchemaError
+from sshwarma.world.postgres_connection import Driver, driver_of
 
 WORLD_LOCK: Final = 0x73737761726D61
 """Key of the advisory lock that each writer of a world holds while it has a batch: "sswarma"."""
@@ -85,8 +86,7 @@ class Node:
         """
         try:
             with engine.connect() as conn:
-                driver = conn.connection.driver_connection
-                assert isinstance(driver, psycopg.Connection)  # noqa: S101 - of the engine
+                driver = driver_of(conn)
                 with driver.transaction():
                     found = self._register(driver)
         except (psycopg.Error, DBAPIError) as error:
@@ -99,7 +99,7 @@ class Node:
             )
         self.is_registered = True
 
-    def _register(self, driver: psycopg.Connection[Any]) -> tuple[Any, ...] | None:
+    def _register(self, driver: Driver) -> tuple[Any, ...] | None:
         """Register, or return the name of another server and when it was seen."""
         driver.execute(f"SET LOCAL lock_timeout = {CLAIM_TIMEOUT_MS}")
         driver.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))
@@ -110,7 +110,7 @@ class Node:
             driver.execute(_INSERT, (self.id, self.name, __version__))
         return found
 
-    def beat(self, driver: psycopg.Connection[Any]) -> bool:
+    def beat(self, driver: Driver) -> bool:
         """Give a sign of life; return whether this server still has the world.
 
         Raises:

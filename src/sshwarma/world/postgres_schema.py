@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-import psycopg
 from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.exc import DBAPIError
 
@@ -22,6 +21,7 @@ from sshwarma.world.migrate import (
     newest_revision,
     read_revision,
 )
+from sshwarma.world.postgres_connection import driver_of
 from sshwarma.world.postgres_errors import find_postgres_error
 from sshwarma.world.schema import metadata
 
@@ -110,9 +110,7 @@ def _create(conn: Connection, place: str) -> None:
             " an empty database."
         )
     metadata.create_all(conn)
-    driver = conn.connection.driver_connection
-    assert isinstance(driver, psycopg.Connection)  # noqa: S101 - the engine is PostgreSQL's
-    driver.execute(objects_file().read_bytes(), prepare=False)
+    driver_of(conn).execute(objects_file().read_bytes(), prepare=False)
     conn.exec_driver_sql(
         "CREATE TABLE alembic_version (version_num text CONSTRAINT alembic_version_pkc PRIMARY KEY)"
     )

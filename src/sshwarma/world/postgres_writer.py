@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import Connection as Driver
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event, select
 from sqlalchemy.exc import DBAPIError
@@ -18,6 +17,7 @@ from sshwarma.world.errors import Unavailable
 from sshwarma.world.event_text import list_row_numbers, read_events, write_events
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
+from sshwarma.world.postgres_connection import Driver, driver_of, end_connection
 from sshwarma.world.postgres_errors import find_postgres_error, is_lost_connection
 from sshwarma.world.postgres_listener import CHANNEL
 from sshwarma.world.postgres_nodes import WORLD_LOCK, Node, NodeLostError
@@ -29,6 +29,15 @@ T = TypeVar("T")
 MAX_RECONNECT_SECONDS: Final = 5.0
 """Seconds that the writer tries to reach the server again before changes are refused."""
 
+KEPT_BATCHES: Final = 100_000
+"""Batches that are kept for other servers. None is so slow: it would have been taken for dead."""
+
+DELETION_INTERVAL: Final = 1_000
+"""Batches of one server after which it deletes the oldest."""
+
+MAX_RESOLVE_SECONDS: Final = 20.0
+"""Seconds that the writer tries to find out whether a commit was stored that was not answered."""
+
 RETRY_SECONDS: Final = (0.01, 0.05)
 """Minimum and maximum number of seconds before a batch is tried again: two shall not meet again."""
 
@@ -38,7 +47,7 @@ RECONNECT_PAUSE_SECONDS: Final = 0.1
 _BEGIN: Final = b"""
 BEGIN;
 SELECT pg_advisory_xact_lock(%d);
-SELECT pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
        CASE WHEN is_called THEN last_value ELSE last_value - 1 END
 FROM rows_n_seq;
 SELECT EXISTS (SELECT FROM nodes WHERE id = '%s' AND state = 'up');
@@ -53,11 +62,14 @@ _INSERT_ROWS: Final = (
 _INSERT_TAGS: Final = (
     "INSERT INTO row_tags (row_id, tag) SELECT * FROM unnest(%s::text[], %s::text[])"
 )
-_INSERT_BATCH: Final = "INSERT INTO batches (node_id, events) VALUES (%s, %s) RETURNING n"
+_INSERT_BATCH: Final = (
+    "INSERT INTO batches (node_id, number, events) VALUES (%s, %s, %s) RETURNING n"
+)
 _NOTIFY: Final = "SELECT pg_notify(%s, %s)"
 _SELECT_LAST_BATCH: Final = "SELECT coalesce(max(n), 0) FROM batches"
-_SELECT_OWN_BATCH: Final = "SELECT max(n) FROM batches WHERE node_id = %s"
+_SELECT_OWN_BATCH: Final = "SELECT n FROM batches WHERE node_id = %s AND number = %s"
 _SELECT_BATCHES: Final = "SELECT n, node_id, events FROM batches WHERE n > %s AND n < %s ORDER BY n"
+_DELETE_BATCHES: Final = "DELETE FROM batches WHERE n < (SELECT max(n) FROM batches) - %s"
 _NO_BOUND: Final = 2**62
 _SELECT_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM rows WHERE room_id = %s"
 
@@ -75,8 +87,8 @@ class PostgresWriter:
         self._node = node
         self._heard_n: int | None = None  # of the last batch whose events were published here
         self._own_n: int | None = None  # of the batch that was just committed, if it has events
-        self._driver: Driver[Any] | None = None
-        self._transaction_id = ""
+        self._driver: Driver | None = None
+        self._number = 0  # of the batch, among those that this process has begun
         self._clock_offset_ms = 0  # of the server's clock from ours
         self._last_n = 0  # of the rows, those that are not inserted yet included
         self._begun_n = 0  # `_last_n` as others have left it before this batch
@@ -98,6 +110,7 @@ class PostgresWriter:
         if attempt:
             time.sleep(random.uniform(*RETRY_SECONDS))  # noqa: S311 - no secret
         self._gathers = attempt == 0
+        self._number += 1
         self._reconnecting(self._begin)
 
     def _reconnecting(self, work: Callable[[], T]) -> T:
@@ -127,10 +140,9 @@ class PostgresWriter:
         results = [cursor.fetchall() if cursor.description else []]
         while cursor.nextset():
             results.append(cursor.fetchall() if cursor.description else [])
-        *_, [(transaction_id, clock_ms, last_n)], [(is_up,)], last_seqs = results
+        *_, [(clock_ms, last_n)], [(is_up,)], last_seqs = results
         if self._node.is_registered and not is_up:
             raise NodeLostError
-        self._transaction_id = transaction_id
         self._clock_offset_ms = clock_ms - now_ms()
         self._last_n = self._begun_n = last_n
         if known_n == _NO_BOUND:
@@ -138,11 +150,10 @@ class PostgresWriter:
         else:
             self._last_seq.update(last_seqs)  # of rooms in which others have appended
 
-    def _connect(self) -> Driver[Any]:
+    def _connect(self) -> Driver:
         if self._driver is None:
             self.conn = self._engine.connect()
-            driver = self.conn.connection.driver_connection
-            assert isinstance(driver, Driver)  # noqa: S101 - the engine made it
+            driver = driver_of(self.conn)
             event.listen(self.conn, "before_cursor_execute", self._before_statement)
             self._driver = driver
             self._stored_n = -1
@@ -193,27 +204,26 @@ class PostgresWriter:
             Unavailable: if that cannot be found out.
         """
         driver = self._require_driver()
-        own = None
+        batch = (self._node.id, self._number, write_events(events))
         try:
             with driver.pipeline():
                 self._insert(self._kept)
                 if self._last_n != self._begun_n:
                     driver.execute(_SET_LAST_N, (self._last_n,))
+                own = driver.execute(_INSERT_BATCH, batch)
                 if events:
-                    own = driver.execute(_INSERT_BATCH, (self._node.id, write_events(events)))
                     driver.execute(_NOTIFY, (CHANNEL, self._node.id))
+                if self._number % DELETION_INTERVAL == 0:
+                    driver.execute(_DELETE_BATCHES, (KEPT_BATCHES,))
                 driver.execute("COMMIT")
-            if own is not None:
-                self._own_n = int(_only(own.fetchone())[0])
+            self._own_n = int(_only(own.fetchone())[0])
         except psycopg.Error as error:
             if not is_lost_connection(error):
                 raise AbandonedTransactionError from error  # which unit's fault is not known yet
             self.close()
-            if not self._was_committed(error):
+            self._own_n = self._find_own_batch(error)
+            if self._own_n is None:
                 raise
-            if events:
-                found = self._connect().execute(_SELECT_OWN_BATCH, (self._node.id,))
-                self._own_n = int(_only(found.fetchone())[0])
         self._kept = _Gathered()
         self._open_savepoint = False
         self._stored_n = self._last_n
@@ -299,9 +309,7 @@ class PostgresWriter:
         driver, self._driver = self._driver, None
         if driver is not None:
             event.remove(self.conn, "before_cursor_execute", self._before_statement)
-            if driver.closed:
-                self.conn.invalidate()
-            self.conn.close()
+            end_connection(self.conn)
 
     def _before_statement(self, *_: Any) -> None:
         """Insert what was gathered before a statement, which may read it."""
@@ -333,32 +341,35 @@ class PostgresWriter:
     def _execute(self, statement: str) -> None:
         self._require_driver().execute(statement.encode(), prepare=False)
 
-    def _require_driver(self) -> Driver[Any]:
+    def _require_driver(self) -> Driver:
         if self._driver is None:
             raise AbandonedTransactionError
         return self._driver
 
-    def _was_committed(self, error: psycopg.Error) -> bool:
-        """Return whether the transaction whose commit was not answered is stored."""
-        deadline = time.monotonic() + MAX_RECONNECT_SECONDS
-        status = "in progress"
-        while status == "in progress" and time.monotonic() < deadline:
+    def _find_own_batch(self, error: psycopg.Error) -> int | None:
+        """Return the `n` of a batch whose commit had no answer; None if it is not stored.
+
+        The number of its transaction does not tell: PostgreSQL gives it to another one after a
+        crash, if nothing of the first had reached the disk.
+        """
+        deadline = time.monotonic() + MAX_RESOLVE_SECONDS
+        while time.monotonic() < deadline:
             try:
-                status = self._reconnecting(self._read_status)
+                return self._reconnecting(self._read_own_batch)
             except (psycopg.Error, DBAPIError):
-                break
-            if status == "in progress":
-                time.sleep(RECONNECT_PAUSE_SECONDS)
-        if status in ("committed", "aborted"):
-            return status == "committed"
+                self.close()
         raise Unavailable(
             "The database did not answer: it is not known whether this was stored.",
             hint="Look before you repeat it.",
         ) from error
 
-    def _read_status(self) -> str:
-        query = "SELECT pg_xact_status(%s::xid8)"
-        return str(_only(self._connect().execute(query, (self._transaction_id,)).fetchone())[0])
+    def _read_own_batch(self) -> int | None:
+        driver = self._connect()
+        with driver.transaction():
+            # The transaction of the lost connection may not have ended yet: it has the lock.
+            driver.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))
+            found = driver.execute(_SELECT_OWN_BATCH, (self._node.id, self._number)).fetchone()
+        return None if found is None else int(found[0])
 
 
 class _Gathered:
