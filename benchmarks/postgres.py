@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +26,12 @@ from benchmarks.store import TEXT
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world import rows, things
 from sshwarma.world.databases import DatabaseUrl, Location, make_dialect
+from sshwarma.world.events import Event, RowAppended
 from sshwarma.world.store import Change, Store
 from sshwarma.world.world import World
 
 WRITERS = 200
+ELSEWHERE_RATE = 100
 ROOMS = 100
 
 
@@ -74,6 +76,48 @@ async def write_rows(location: Location, writers: int, seconds: float, hot: floa
 def run_server(address: str, writers: int, seconds: float, hot: float) -> Run:
     """Run one server in this process."""
     return asyncio.run(write_rows(DatabaseUrl(address), writers, seconds, hot))
+
+
+async def measure_hearing(address: str, seconds: float) -> tuple[list[float], list[float]]:
+    """Return milliseconds from the start of a write until it is stored, and heard elsewhere.
+
+    Two servers; the first also writes ELSEWHERE_RATE rows a second to other rooms.
+    """
+    heard: dict[str, float] = {}
+
+    def note(event: Event) -> None:
+        if isinstance(event, RowAppended) and event.row.room_id == "lobby":
+            heard[event.row.content] = time.perf_counter()
+
+    first = Store(make_dialect(DatabaseUrl(address)), lambda event: None)
+    second = Store(make_dialect(DatabaseUrl(address)), note)
+    await second.write(lambda tx: tx.now)
+    started: dict[str, float] = {}
+    stored: list[float] = []
+    end = time.perf_counter() + seconds
+
+    def append(room: str, words: str) -> Callable[[Change], int]:
+        return lambda tx: rows.append_row(tx, room, "chat", words, author_id=None).seq
+
+    async def write_elsewhere() -> None:
+        while time.perf_counter() < end:
+            await first.write(append(f"room{random.randrange(ROOMS)}", TEXT))
+            await asyncio.sleep(1 / ELSEWHERE_RATE)
+
+    async def write() -> None:
+        while time.perf_counter() < end:
+            words = f"line {len(started)}"
+            started[words] = time.perf_counter()
+            await first.write(append("lobby", words))
+            stored.append((time.perf_counter() - started[words]) * 1_000)
+            await asyncio.sleep(0.02)
+
+    await asyncio.gather(write(), write_elsewhere())
+    while len(heard) < len(started):
+        await asyncio.sleep(0.01)
+    for store in (first, second):
+        await store.close()
+    return stored, [(heard[words] - began) * 1_000 for words, began in started.items()]
 
 
 async def prepare(location: Location) -> None:
@@ -144,6 +188,10 @@ def main() -> None:
                 runs = pool.starmap(run_server, asked)
             title = f"PostgreSQL, {servers} servers, {name}"
             show(title, runs, seconds, floor, check_numbers(address))
+    both = asyncio.run(measure_hearing(address, seconds))
+    for name, times in zip(("stored", "heard by another server"), both, strict=True):
+        p99 = sorted(times)[int(len(times) * 0.99)]
+        print(f"a line, {name:<26}{'':>16}{statistics.median(times):>8.1f}{p99:>8.1f}")
 
 
 if __name__ == "__main__":
