@@ -60,12 +60,17 @@ def _run_apart(work: Coroutine[Any, Any, None]) -> None:
         threads.submit(asyncio.run, work).result()
 
 
+SERVER_FOLDERS = frozenset({"console", "wire"})
+"""Folders whose tests start servers in processes of their own."""
+
 SERVER_FIXTURES = frozenset({"serve", "shared_server"})
-"""Fixtures that start a server in a process of its own."""
+"""Fixtures that start one, also for tests elsewhere."""
 
 
-def _fixtures_of(item: pytest.Item) -> list[str]:
-    return list(getattr(item, "fixturenames", ()))
+def _has_server(item: pytest.Item) -> bool:
+    folder = item.path.parent.relative_to(item.config.rootpath / "tests").as_posix()
+    fixtures = getattr(item, "fixturenames", ())
+    return folder in SERVER_FOLDERS or bool(SERVER_FIXTURES.intersection(fixtures))
 
 
 STORES = {"sqlite": ("sqlite",), "postgres": ("postgres",), "both": ("sqlite", "postgres")}
@@ -92,6 +97,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("store_name", stores, indirect=True, scope="session")
 
 
+class DatabasesOfServers:
+    """Databases of servers; each is dropped after its server's home."""
+
+    def __init__(self, postgres: PostgresServer) -> None:
+        self._postgres = postgres
+        self._made: dict[Path, DatabaseUrl] = {}
+
+    def make(self, home: Path) -> str:
+        """Make an empty database for the server of a home; drop those whose home is gone."""
+        for gone in [other for other in self._made if not other.exists()]:
+            self._postgres.drop(self._made.pop(gone))
+        if home not in self._made:
+            self._made[home] = self._postgres.create()
+        return self._made[home].text
+
+
 @pytest.fixture(scope="session", autouse=True)
 def databases_of_servers(request: pytest.FixtureRequest) -> Iterator[None]:
     """With `--store=postgres`, let each server have a database of its own."""
@@ -100,7 +121,7 @@ def databases_of_servers(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     postgres: PostgresServer = request.getfixturevalue("postgres_server")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(server, "make_database", lambda: postgres.create().text)
+        patch.setattr(server, "make_database", DatabasesOfServers(postgres).make)
         yield
 
 
@@ -111,7 +132,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         is_postgres = "[postgres" in item.name or item.get_closest_marker("postgres") is not None
         if chosen == "postgres" and not item.get_closest_marker("sqlite"):
-            is_postgres = is_postgres or bool(SERVER_FIXTURES.intersection(_fixtures_of(item)))
+            is_postgres = is_postgres or _has_server(item)
         if (chosen == "sqlite" and is_postgres) or (chosen == "postgres" and not is_postgres):
             left_out.append(item)
     if left_out:

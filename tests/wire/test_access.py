@@ -6,6 +6,8 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 
+import pytest
+
 from support.driver import Person, Server
 from support.driver.covers import covers
 from support.driver.fixtures import homes
@@ -29,6 +31,7 @@ def test_removed_key_ends_only_the_connections_made_with_it(world: Server, alice
     again.hang_up()
 
 
+@pytest.mark.sqlite
 def test_login_works_while_nothing_can_be_stored() -> None:
     """Logins work on a full disk, to make room; a lock fails writes in the same way."""
     with contextlib.ExitStack() as stack:

@@ -382,7 +382,7 @@ def test_nothing_that_commands_print_is_raw(server: Server) -> None:
 def test_follow_prints_new_rows(server: Server) -> None:
     words = ["audit", "--follow", "--json", "--data-dir", str(server.data_dir)]
     with subprocess.Popen(
-        [str(forked_program()), *words], stdout=subprocess.PIPE, text=True
+        [str(forked_program()), *words], env=server.environ, stdout=subprocess.PIPE, text=True
     ) as following:
         assert following.stdout is not None
         following.stdout.readline()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,13 +26,11 @@ def stopped(tmp_path: Path) -> Server:
 def read_commands(server: Server, after: int = 0) -> list[tuple[str, str, str]]:
     """Return verb, request and user of the rows of the command line."""
     query = "SELECT verb, what, os_user FROM audit WHERE door = 'cli' AND n > ? ORDER BY n"
-    with closing(sqlite3.connect(server.data_dir / "world.db")) as database:
-        return database.execute(query, (after,)).fetchall()
+    return server.query(query, after)
 
 
 def count_rows(server: Server) -> int:
-    with closing(sqlite3.connect(server.data_dir / "world.db")) as database:
-        return int(database.execute("SELECT max(n) FROM audit").fetchone()[0] or 0)
+    return int(server.query("SELECT max(n) FROM audit")[0][0] or 0)
 
 
 def run(server: Server, *words: str) -> str:
@@ -82,6 +78,7 @@ def test_commands_without_a_server_leave_a_row(stopped: Server, tmp_path: Path) 
     check_users([restored])
 
 
+@pytest.mark.sqlite
 def test_new_world_names_who_made_it(stopped: Server, tmp_path: Path) -> None:
     (stopped.data_dir / "world.db").unlink()
     run(stopped, "init")
@@ -89,6 +86,7 @@ def test_new_world_names_who_made_it(stopped: Server, tmp_path: Path) -> None:
     check_users(read_commands(stopped))
 
 
+@pytest.mark.sqlite
 def test_world_of_an_older_schema_has_its_row_after_the_upgrade(
     stopped: Server, tmp_path: Path
 ) -> None:

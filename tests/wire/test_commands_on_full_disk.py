@@ -10,6 +10,8 @@ import pytest
 from support.driver import Server
 from support.full_disk import filled, server_on_small_disk
 
+pytestmark = pytest.mark.sqlite
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:

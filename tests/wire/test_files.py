@@ -7,10 +7,8 @@ import hashlib
 import json
 import os
 import re
-import sqlite3
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -210,20 +208,19 @@ def test_stored_files_survive_kill_9(serve: Callable[..., Server]) -> None:
             assert ann.run(f"file get {name}", b"", "-T").raw == content
         assert set(list_files(ann, "lobby")) == set(stored)
         assert not list((server.data_dir / "blobs" / "tmp").iterdir())
-    _check_blobs(server.data_dir)
+    _check_blobs(server)
 
 
-def _check_blobs(data_dir: Path) -> None:
+def _check_blobs(server: Server) -> None:
     """Every blob that the database names is there, with the content of its hash."""
-    with sqlite3.connect(data_dir / "world.db") as database:
-        named = {
-            sha256
-            for (files,) in database.execute("SELECT files FROM workspace_manifests")
-            for sha256 in json.loads(files).values()
-        }
+    named = {
+        sha256
+        for (files,) in server.query("SELECT files FROM workspace_manifests")
+        for sha256 in json.loads(files).values()
+    }
     assert named
     for sha256 in named:
-        content = (data_dir / "blobs" / sha256[:2] / sha256).read_bytes()
+        content = (server.data_dir / "blobs" / sha256[:2] / sha256).read_bytes()
         assert hashlib.sha256(content).hexdigest() == sha256
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -91,11 +89,6 @@ def test_model_that_is_added_later_is_sent_the_conversation(
     assert "Forget this." not in composed
 
 
-def open_world(server: Server) -> sqlite3.Connection:
-    """Open the database of a server; a loop must close it each time."""
-    return sqlite3.connect(f"file:{server.data_dir}/world.db?mode=ro", uri=True)
-
-
 def test_kill_in_the_middle_is_completed_by_another_run(
     serve: Callable[..., Server], tmp_path: Path
 ) -> None:
@@ -108,9 +101,8 @@ def test_kill_in_the_middle_is_completed_by_another_run(
     command = [str(PROGRAM), "import", str(file), "--apply", "--data-dir", str(server.data_dir)]
 
     def count() -> int:
-        with closing(open_world(server)) as world:
-            query = "SELECT count(*) FROM rows WHERE content LIKE 'line % end'"
-            return int(world.execute(query).fetchone()[0])
+        query = "SELECT count(*) FROM rows WHERE content LIKE 'line % end'"
+        return int(server.query(query)[0][0])
 
     running = subprocess.Popen(
         command, cwd=tmp_path, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
@@ -124,9 +116,8 @@ def test_kill_in_the_middle_is_completed_by_another_run(
     server.start()
     done = run_import(server, file, "--apply")
     assert done["counts"]["messages"]["new"] + stored >= 6000
-    with closing(open_world(server)) as world:
-        query = "SELECT content, seq FROM rows WHERE content LIKE 'line % end' ORDER BY n"
-        found = world.execute(query).fetchall()
+    query = "SELECT content, seq FROM rows WHERE content LIKE 'line % end' ORDER BY n"
+    found = server.query(query)
     assert found == [(f"line {n} end", n) for n in range(1, 6001)]
 
 

@@ -168,6 +168,7 @@ def test_junk_is_refused_by_its_name_and_makes_no_world(tmp_path: Path) -> None:
         assert not new.exists()
 
 
+@pytest.mark.sqlite
 def test_damaged_world_is_a_sentence_of_every_command(server: Server, tmp_path: Path) -> None:
     server.stop()
     database = server.data_dir / "world.db"

@@ -157,6 +157,7 @@ def test_tool_that_waits_for_approval_is_counted(server: Server) -> None:
     server.owner.does("mcp remove changing")
 
 
+@pytest.mark.sqlite
 def test_scrape_answers_while_the_database_is_locked(server: Server) -> None:
     with closing(sqlite3.connect(server.data_dir / "world.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

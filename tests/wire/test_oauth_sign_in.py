@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import stat
 import time
 import urllib.request
@@ -86,8 +85,7 @@ def check_that_secrets_are_kept(server: Server, owner: Person, came_to: str) -> 
     said = owner.does("mcp show guarded") + json.dumps(owner.json("mcp show guarded"))
     assert "signed in through 127.0.0.1" in said
     secrets = [tokens["access_token"], tokens["refresh_token"], code[1]]
-    with sqlite3.connect(server.data_dir / "world.db") as database:
-        everything = "\n".join(database.iterdump())
+    everything = server.read_everything_stored()
     for secret in secrets:
         for place in (said, server.log(), everything):
             assert secret not in place

@@ -66,6 +66,9 @@ STUBS = {
 ROOTS = re.compile(r"(?<![\w.])/(?=(?:etc|opt|var/lib)\b)")
 """Roots of paths of the machine, which are below `home` here."""
 
+DRAIN = re.compile(r"^sshwarma drain.*\n", re.MULTILINE)
+"""Ends the server, which its unit starts again; that of the stubs does not."""
+
 SETTINGS = """
 motd = "{motd}"
 [ssh]
@@ -130,6 +133,7 @@ def _write_script(home: Path, identity: Path) -> str:
         block = ROOTS.sub(f"{home}/", block).replace(" -o sshwarma -g sshwarma", "")
         # Days later, says the page.
         block = block.replace("sshwarma host-key switch\n", "sshwarma host-key switch --now\n")
+        block = DRAIN.sub("\\g<0>systemctl stop sshwarma\nsystemctl start sshwarma\n", block)
         block = block.replace("127.0.0.1:2280", f"127.0.0.1:{http}")
         block = block.replace("ssh -p 2222", f"{SSH} -i {identity} -p {ssh}")
         parts.append(f"echo '== {number}'\n{block}")
@@ -137,6 +141,7 @@ def _write_script(home: Path, identity: Path) -> str:
 
 
 @pytest.mark.soak
+@pytest.mark.sqlite
 def test_commands_of_the_page_do_what_it_says(home: Path) -> None:
     for name in ("alice", "bob"):
         key = asyncssh.generate_private_key("ssh-ed25519")

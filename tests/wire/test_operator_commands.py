@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
+import pytest
+
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.model import Asked, Model
@@ -41,6 +43,7 @@ def test_answers_of_a_model_that_a_reload_removes_are_stopped() -> None:
     model.close()
 
 
+@pytest.mark.sqlite
 def test_message_to_everyone_arrives_on_a_full_disk() -> None:
     """As one that announces the restart that makes room."""
     with server_on_small_disk() as server:

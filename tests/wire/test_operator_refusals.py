@@ -44,6 +44,7 @@ def test_directory_that_was_moved_under_a_server_gets_no_second_world(server: Se
     assert server.cli("keys", "list").returncode == 0
 
 
+@pytest.mark.sqlite
 def test_restore_beside_a_lost_database_says_to_save_the_world(
     server: Server, tmp_path: Path
 ) -> None:
@@ -59,7 +60,10 @@ def test_commands_of_the_same_moment_wait_for_each_other(server: Server) -> None
     server.stop()
     words = [str(forked_program()), "keys", "list", "--data-dir", str(server.data_dir)]
     running = [
-        subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(
+            words, env=server.environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        for _ in range(4)
     ]
     said = [one.communicate()[1] for one in running]
     assert [one.returncode for one in running] == [0] * 4, said
@@ -70,7 +74,7 @@ def test_lost_json_is_said(server: Server, words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [str(forked_program()), *words, "--json", "--data-dir", str(server.data_dir)],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            env=server.environ, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 1 and "its output could not be written" in done.stderr
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 
 from support.driver import Server
 from support.driver.covers import covers
@@ -79,12 +78,12 @@ def test_plugins_that_other_rules_described_are_described_again(
     server = plugged("--load-custom-tools", files=moltbook())
     server.owner.hang_up()
     server.stop()
-    older = "UPDATE things SET metadata = json_set(metadata, '$.plugin_rules', '0.0.1/1')"
-    with closing(sqlite3.connect(server.data_dir / "world.db")) as conn, conn:
-        conn.execute(f"{older} WHERE qualified_name = 'moltbook'")
-        conn.execute(
-            "UPDATE things SET description = 'as it was' WHERE qualified_name = 'moltbook:post'"
-        )
+    ((metadata,),) = server.query("SELECT metadata FROM things WHERE qualified_name = 'moltbook'")
+    older = json.dumps(json.loads(metadata) | {"plugin_rules": "0.0.1/1"})
+    server.query("UPDATE things SET metadata = ? WHERE qualified_name = 'moltbook'", older)
+    server.query(
+        "UPDATE things SET description = 'as it was' WHERE qualified_name = 'moltbook:post'"
+    )
     server.start()
     query = "sql SELECT description FROM things WHERE qualified_name = 'moltbook:post'"
     assert server.owner.json(query)["rows"] == [["Shout a word."]]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -175,9 +174,8 @@ def test_pinned_project_reaches_a_plugin_and_is_never_stored() -> None:
         write_plugins(home, moltbook(know=FILES["moltbook/know.py"], mute=tool("mute", "return 1")))
         server = Server(home, "--load-custom-tools")
         call(server.owner, "moltbook:mute")
-        with closing(sqlite3.connect(server.data_dir / "world.db")) as conn:
-            rows = "".join(json.dumps(row) for row in conn.execute("SELECT * FROM tool_calls"))
-            rows += "".join(json.dumps(row) for row in conn.execute("SELECT * FROM rows"))
+        rows = "".join(json.dumps(row) for row in server.query("SELECT * FROM tool_calls"))
+        rows += "".join(json.dumps(row) for row in server.query("SELECT * FROM rows"))
         assert "moltbook:mute" in rows and "a-directory-of-its-own" not in rows
         server.owner.hang_up()
         assert server.stop() == 0
@@ -205,9 +203,8 @@ def test_plugin_says_who_is_asked_and_what_stays_in_the_context(house: Server, a
     tools = {one["name"]: one for one in ann.json("tool list moltbook:*")["tools"]}
     assert tools["moltbook:ask"]["confirms"] and not tools["moltbook:never"]["confirms"]
     assert tools["moltbook:asks"]["confirms"], "a value that is no function"
-    with closing(sqlite3.connect(house.data_dir / "world.db")) as conn:
-        query = "SELECT metadata FROM things WHERE qualified_name = 'moltbook:kept'"
-        kept = json.loads(conn.execute(query).fetchone()[0])
+    query = "SELECT metadata FROM things WHERE qualified_name = 'moltbook:kept'"
+    kept = json.loads(house.query(query)[0][0])
     assert kept["leave_out"] == "OMIT"
     assert kept["leave_out_per_action"] == {"get": ["KEEP", None], "set": ["SHORT", 80]}
     assert ann.json("examine moltbook:kept")["leave_out"] == {

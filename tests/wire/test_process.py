@@ -373,6 +373,7 @@ def test_server_that_cannot_start_says_so_in_json(
     assert text in rows[-1][field]
 
 
+@pytest.mark.sqlite
 def test_sigterm_ends_a_start_that_waits(serve: Callable[..., Server]) -> None:
     """Another process locks the database, for longer than a supervisor waits."""
     server = serve()

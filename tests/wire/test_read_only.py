@@ -49,6 +49,7 @@ def test_doctor_and_host_key_read_from_it(killed_server: Server) -> None:
 
 
 @pytest.mark.parametrize("left", ["log", "log without its index"])
+@pytest.mark.sqlite
 def test_backup_has_what_the_log_holds(left: str, tmp_path: Path) -> None:
     """SQLite cannot open a log without its index there."""
     with homes() as home:

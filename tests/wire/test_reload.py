@@ -191,6 +191,7 @@ def test_log_names_the_settings_file_that_was_found() -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.sqlite
 def test_settings_come_into_force_on_a_full_disk(server_on_small_disk: Server) -> None:
     """They may be what makes room."""
     server = server_on_small_disk
@@ -213,6 +214,7 @@ def test_settings_come_into_force_on_a_full_disk(server_on_small_disk: Server) -
     assert "qwen" in [one["name"] for one in server.owner.json("model list")["models"]]
 
 
+@pytest.mark.sqlite
 def test_server_starts_on_a_full_disk_with_new_models_and_servers(
     server_on_small_disk: Server,
 ) -> None:
@@ -305,12 +307,8 @@ def test_reload_without_a_server_is_refused(server: Server) -> None:
 
 
 def test_reload_is_in_the_audit(server: Server) -> None:
-    import sqlite3
-
     server.operate("reload")
-    with sqlite3.connect(server.data_dir / "world.db") as database:
-        rows = database.execute("SELECT door, verb FROM audit").fetchall()
-    assert ("cli", "reload") in rows
+    assert ("cli", "reload") in server.query("SELECT door, verb FROM audit")
 
 
 @pytest.fixture(params=[False, True], ids=["path", "abstract"])
@@ -353,6 +351,7 @@ def test_watchdog_is_notified_while_the_writer_works(tmp_path: Path) -> None:
         assert manager.read_other("WATCHDOG")["STOPPING"] == "1"
 
 
+@pytest.mark.sqlite
 def test_watchdog_is_not_notified_while_the_writer_does_not_answer(tmp_path: Path) -> None:
     """Another process locks the database for longer than the watchdog waits."""
     import sqlite3

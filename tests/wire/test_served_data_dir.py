@@ -93,6 +93,7 @@ def test_deleted_host_key_is_written_again(server: Server) -> None:
     assert not list(server.data_dir.glob("ssh_host*"))
 
 
+@pytest.mark.sqlite
 def test_deleted_database_is_saved_by_backup_and_at_the_stop(server: Server) -> None:
     server.admit(server.stranger("carol"))
     _delete_database(server)
@@ -115,6 +116,7 @@ def test_deleted_database_is_saved_by_backup_and_at_the_stop(server: Server) -> 
     assert {"carol", "dave", "erin"} <= _names_after_restore(server, copy)
 
 
+@pytest.mark.sqlite
 def test_commands_say_that_the_server_still_has_a_deleted_database(server: Server) -> None:
     _delete_database(server)
     for words in (("keys", "list"), ("agents", "list"), ("reload",), ("migrate",)):
@@ -128,6 +130,7 @@ def test_commands_say_that_the_server_still_has_a_deleted_database(server: Serve
     assert "sshwarma restore" not in checked.stdout
 
 
+@pytest.mark.sqlite
 def test_everything_that_can_be_deleted_at_once_is_said() -> None:
     """No old backup is named, also before anything is made again."""
     with homes() as make:
@@ -146,6 +149,7 @@ def test_everything_that_can_be_deleted_at_once_is_said() -> None:
         assert list(server.data_dir.glob("world-rescued-*.db"))
 
 
+@pytest.mark.sqlite
 def test_database_that_was_moved_has_all_of_its_log_after_the_stop(server: Server) -> None:
     database = server.data_dir / "world.db"
     server.admit(server.stranger("carol"))
@@ -158,12 +162,14 @@ def test_database_that_was_moved_has_all_of_its_log_after_the_stop(server: Serve
     assert {"carol", "dave"} <= _names(server)
 
 
+@pytest.mark.sqlite
 def test_stop_without_a_loss_leaves_no_copy_and_no_log(server: Server) -> None:
     assert server.stop() == 0
     assert not list(server.data_dir.glob("world-rescued-*"))
     assert not list(server.data_dir.glob("world.db-*"))
 
 
+@pytest.mark.sqlite
 def test_directory_that_is_gone_is_said_at_the_stop(server: Server) -> None:
     server.data_dir.rename(server.home / "moved")
     assert server.stop() == 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +41,7 @@ def stored(house: Server) -> list[Any]:
         "SELECT * FROM toolset_files ORDER BY path",
         "SELECT * FROM tool_overrides ORDER BY id",
     )
-    with closing(sqlite3.connect(house.data_dir / "world.db")) as database:
-        return [database.execute(query).fetchall() for query in queries]
+    return [house.query(query) for query in queries]
 
 
 def test_unchanged_import_changes_nothing_that_is_stored(

@@ -59,7 +59,7 @@ class FilteredServer(Server):
                 [sys.executable, filtered.__file__, ",".join(sorted(read_filter())), str(PROGRAM),
                  "serve", "--data-dir", str(self.data_dir), "--listen", "127.0.0.1:0",
                  "--http", "127.0.0.1:0"],
-                env=self._env, cwd=self.home, stdout=subprocess.PIPE, stderr=log,
+                env=self.environ, cwd=self.home, stdout=subprocess.PIPE, stderr=log,
             )  # fmt: skip
         ssh, http = (part.partition("=")[2] for part in self._ready().split()[1:])
         self.host, _, port = ssh.rpartition(":")

@@ -8,10 +8,12 @@ import json
 import os
 import selectors
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -41,15 +43,16 @@ def forked_program() -> Path:
     return _fork_server().program
 
 
-make_database: Callable[[], str] | None = None
-"""Returns the address of a new database for a server; None for a file (`--store`)."""
+make_database: Callable[[Path], str] | None = None
+"""Returns the address of the database of a server, by its home; None for a file (`--store`)."""
 
 
 class Server:
     """`sshwarma serve`, which starts at once.
 
     `settings` are names of Settings fields, nested with a double underscore, as in its environment
-    variables; `environ` are other variables.
+    variables; `environ` are other variables, then all of them. `database` is the address of its
+    database, None if that is a file.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class Server:
         self.home = home
         self.data_dir = home / "data"
         self.flags = flags
-        self._env = {
+        self.environ = {
             "PATH": os.environ["PATH"],
             "HOME": str(home),
             # So that a copy of the program, broken by hand, can be put to these tests.
@@ -70,8 +73,9 @@ class Server:
             **(environ or {}),
             **{f"SSHWARMA_{name.upper()}": str(value) for name, value in settings.items()},
         }
-        if make_database is not None and "database" not in settings:
-            self._env["SSHWARMA_DATABASE"] = make_database()
+        self.database: str | None = settings.get("database")
+        if make_database is not None and self.database is None:
+            self.database = self.environ["SSHWARMA_DATABASE"] = make_database(home)
         self._log = home / "log"
         self._people = 0
         self.process: ForkedProcess
@@ -87,7 +91,7 @@ class Server:
                     *("serve", "--data-dir", str(self.data_dir)),
                     *("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", *self.flags),
                 ],
-                env=self._env,
+                env=self.environ,
                 cwd=self.home,
                 stderr=log,
             )
@@ -144,6 +148,35 @@ class Server:
             self.process.stdout.close()
         return status
 
+    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """Run a statement in its database, behind its back; `?` stands for a parameter."""
+        if self.database is None:
+            with closing(sqlite3.connect(self.data_dir / "world.db")) as opened, opened:
+                return opened.execute(sql, parameters).fetchall()
+        import psycopg
+
+        with psycopg.connect(self.database) as conn:
+            translated = sql.replace("%", "%%").replace("?", "%s")
+            done = conn.execute(translated.encode(), parameters)
+            return done.fetchall() if done.description else []
+
+    def read_everything_stored(self) -> str:
+        """Return all that its database holds, as one text."""
+        if self.database is None:
+            with closing(sqlite3.connect(self.data_dir / "world.db")) as opened:
+                dump = "\n".join(opened.iterdump())
+            # Deleted rows, too, which stay in pages of the file.
+            files = b"".join(path.read_bytes() for path in self.data_dir.glob("world.db*"))
+            return dump + files.decode(errors="replace")
+        names = self.query(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+        )
+        return "\n".join(
+            str(text)
+            for (name,) in names
+            for (text,) in self.query(f"SELECT t::text FROM {name} t")
+        )
+
     def operate(self, op: str, **args: Any) -> Any:
         """Run an operation of the command line over the control socket, as it does."""
         with socket.socket(socket.AF_UNIX) as link:
@@ -162,7 +195,7 @@ class Server:
             input=stdin,
             capture_output=True,
             text=True,
-            env=self._env,
+            env=self.environ,
             cwd=self.home,
             timeout=START_SECONDS,
             check=False,
