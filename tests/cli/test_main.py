@@ -37,7 +37,7 @@ def test_command_line_has_exactly_these_commands() -> None:
         "agents disable", "agents enable", "invite", "invite list", "invite revoke", "token new",
         "token list", "token revoke", "backup", "restore", "import", "vacuum", "broadcast",
         "host-key show", "host-key next", "host-key switch", "config show", "doctor", "version",
-        "info", "toolset serve", "plugins check", "build", "drain",
+        "info", "toolset serve", "plugins check", "build", "drain", "migrate-to",
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from sshwarma.admin.data_dir_lock import is_served
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES
 from sshwarma.common.shorten import join_with_rest
 from sshwarma.settings import BLOBS_DIRECTORY
+from sshwarma.world.move_mark import read_file_mark
 
 _COPY_NAME: Final = re.compile(r"world-(?:before|replaced|rescued)-([0-9-]*?)(?:-(\d{1,3}))?\.db")
 """Of a copy that an upgrade or a restore kept: its schema or time, and its number."""
@@ -72,7 +73,7 @@ def check_no_server_holds_it(database: Path) -> None:
         HeldWorldError: with how to save it.
     """
     data_dir = database.parent
-    if database.exists() or not is_served(data_dir):
+    if database.exists() or read_file_mark(database) is not None or not is_served(data_dir):
         return
     words = ["sshwarma", "backup", "FILE", "--data-dir", str(data_dir)]
     raise HeldWorldError(

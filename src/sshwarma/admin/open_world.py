@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import structlog
 from sqlalchemy.exc import DatabaseError
@@ -14,6 +15,13 @@ from sshwarma.settings import Settings
 from sshwarma.verbs.registry import tool_specs
 from sshwarma.world.databases import DatabaseUrl, Location
 from sshwarma.world.migrate import damage_error
+from sshwarma.world.move_mark import (
+    MovedWorldError,
+    MoveMark,
+    check_not_moved,
+    read_file_mark,
+    write_file_mark,
+)
 from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
@@ -25,6 +33,7 @@ def check_database_file(settings: Settings) -> None:
     Raises:
         SchemaError, LostWorldError: if it cannot be used.
     """
+    check_not_moved(settings.database_file)
     recover_database(settings.database_file)
     check_no_world_was_lost(settings.database_file)
     if not settings.database_file.exists():
@@ -40,6 +49,19 @@ def locate_world(settings: Settings) -> Location:
     return DatabaseUrl(settings.database, node)
 
 
+def _note_place(database: Path, place: str) -> None:
+    """Note in a data directory without a file that its world is on PostgreSQL.
+
+    A command without that setting names it then, and makes no second world.
+    """
+    mark = MoveMark("moved", place)
+    try:
+        if not database.exists() and read_file_mark(database) != mark:
+            write_file_mark(database, mark)
+    except (OSError, MovedWorldError) as error:
+        log.warning("the place of the world was not noted", reason=str(error))
+
+
 async def open_world(settings: Settings) -> World:
     """Open the world of a data directory, created if missing; no door opens.
 
@@ -48,7 +70,10 @@ async def open_world(settings: Settings) -> World:
     """
     data_dir_modes.make_data_dir_private(settings.data_dir)
     if settings.database:
-        return await World.open(locate_world(settings), tool_specs())
+        world = await World.open(locate_world(settings), tool_specs())
+        _note_place(settings.database_file, world.store.dialect.place)
+        return world
+    check_not_moved(settings.database_file)
     recover_database(settings.database_file)
     try:
         world = await World.open(settings.database_file, tool_specs())

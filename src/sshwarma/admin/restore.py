@@ -34,6 +34,7 @@ from sshwarma.admin.work_directory import make_work_directory
 from sshwarma.settings import BLOBS_DIRECTORY, DATABASE_NAME
 from sshwarma.workspaces.used_contents import read_sizes_in_file
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision
+from sshwarma.world.move_mark import delete_file_mark
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
 )
@@ -100,7 +101,7 @@ def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[s
         _refuse_link(target)
         if target.exists() and not force:
             raise FileExistsError(f"{target} already exists. --force replaces it.")
-        name, source = _name_source(source, work)
+        name, source = name_source(source, work)
         copy = work / DATABASE_NAME
         blobs = work / BLOBS_DIRECTORY
         manifest = _unpack(source, name, copy, blobs)
@@ -111,6 +112,7 @@ def _restore(source: Path | IO[bytes], data_dir: Path, *, force: bool) -> dict[s
         adopt_blobs(blobs, data_dir)
         store_on_disk(copy)
         kept = replace_database(copy, target, work)
+        delete_file_mark(target)  # of the world that was there
         manifest["replaced"] = str(kept.database) if kept.database is not None else None
         manifest["replaced_logs"] = [str(path) for path in kept.logs]
     return manifest
@@ -129,7 +131,7 @@ def _refuse_second_name(source: Path) -> None:
         )
 
 
-def _name_source(source: Path | IO[bytes], work: Path) -> tuple[str, Path]:
+def name_source(source: Path | IO[bytes], work: Path) -> tuple[str, Path]:
     """Return what errors call a source, and its file, which a stream is read into."""
     if isinstance(source, Path):
         return str(source), source
@@ -138,7 +140,7 @@ def _name_source(source: Path | IO[bytes], work: Path) -> tuple[str, Path]:
     path = work / "backup"
     with path.open("xb") as file:
         begin = source.read(len(SQLITE_MAGIC))
-        _check_beginning(begin, name)  # before the rest, which may have no end
+        check_beginning(begin, name)  # before the rest, which may have no end
         file.write(begin)
         shutil.copyfileobj(source, file)
     return name, path
@@ -166,7 +168,7 @@ def _undo_after_failure(data_dir: Path, new: list[Path], mode: int | None) -> It
         raise
 
 
-def _check_beginning(begin: bytes, name: str) -> None:
+def check_beginning(begin: bytes, name: str) -> None:
     """Refuse what begins neither as an archive nor as a database.
 
     Raises:
@@ -201,7 +203,7 @@ def _unpack(source: Path, name: str, copy: Path, blobs: Path) -> dict[str, Any]:
     """Write the database of a backup or a copy to a new file; return its manifest."""
     with source.open("rb") as file:
         magic = file.read(len(SQLITE_MAGIC))
-    _check_beginning(magic, name)
+    check_beginning(magic, name)
     if magic.startswith(GZIP_MAGIC):
         return unpack_archive(source, name, copy, blobs)
     without_log = _lacks_log(source)  # before it is opened, which may make one

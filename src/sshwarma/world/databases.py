@@ -33,11 +33,22 @@ def make_dialect(location: Location) -> Dialect:
         SchemaError: if the driver of PostgreSQL is not installed.
     """
     if isinstance(location, DatabaseUrl):
-        try:
-            from sshwarma.world.postgres_dialect import PostgresDialect
-        except ModuleNotFoundError as error:
-            raise SchemaError(
-                f"A world on PostgreSQL needs {error.name}: pip install 'sshwarma[postgres]'"
-            ) from error
+        check_driver()
+        from sshwarma.world.postgres_dialect import PostgresDialect
+
         return PostgresDialect(location.text, location.node)
     return SqliteDialect(location)
+
+
+def check_driver() -> None:
+    """Check that the driver of PostgreSQL is installed.
+
+    Raises:
+        SchemaError: if it is not.
+    """
+    try:
+        import sshwarma.world.postgres_dialect  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise SchemaError(
+            f"A world on PostgreSQL needs {error.name}: pip install 'sshwarma[postgres]'"
+        ) from error

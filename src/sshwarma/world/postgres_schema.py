@@ -21,6 +21,7 @@ from sshwarma.world.migrate import (
     newest_revision,
     read_revision,
 )
+from sshwarma.world.move_mark import check_table_not_moved
 from sshwarma.world.postgres_connection import driver_of
 from sshwarma.world.postgres_errors import find_postgres_error
 from sshwarma.world.schema import metadata
@@ -68,17 +69,21 @@ def prepare_postgres(engine: Engine, place: str) -> None:
 
 
 def _prepare(conn: Connection, place: str) -> None:
-    _check_settings(conn, place)
+    check_settings(conn, place)
     conn.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SCHEMA_LOCK})")
-    revision = read_revision(conn)
-    if revision is None:
+    if read_revision(conn) is None:
         _create(conn, place)
-        return
-    if revision not in known_revisions():
-        raise UnknownSchemaError(
-            f"{place} is at schema {revision}, and this version knows {newest_revision()}:"
-            " a newer sshwarma has used it. Start that version."
-        )
+    else:
+        check_revision(conn, place)
+
+
+def check_revision(conn: Connection, place: str) -> None:
+    """Check that a database has a world of the newest schema, which was not moved.
+
+    Raises:
+        SchemaError: if not, with what to do.
+    """
+    revision = check_known_revision(conn, place)
     if revision != newest_revision():
         raise OutdatedSchemaError(
             f"{place} is at schema {revision}, and this version needs {newest_revision()}."
@@ -86,7 +91,30 @@ def _prepare(conn: Connection, place: str) -> None:
         )
 
 
-def _check_settings(conn: Connection, place: str) -> None:
+def check_known_revision(conn: Connection, place: str) -> str:
+    """Return the revision of a world that this program knows, and that was not moved.
+
+    Raises:
+        SchemaError: if the database has none.
+    """
+    revision = read_revision(conn)
+    if revision is None:
+        raise SchemaError(f"{place} does not contain a world.")
+    if revision not in known_revisions():
+        raise UnknownSchemaError(
+            f"{place} is at schema {revision}, and this version knows {newest_revision()}:"
+            " a newer sshwarma has used it. Start that version."
+        )
+    check_table_not_moved(conn, place)
+    return revision
+
+
+def check_settings(conn: Connection, place: str) -> None:
+    """Check that a database can hold a world.
+
+    Raises:
+        SchemaError: if its version is too old, or its encoding or order of texts is another.
+    """
     version, encoding, collation, types, name = conn.exec_driver_sql(_SELECT_SETTINGS).one()
     if version < MIN_VERSION:
         raise SchemaError(
@@ -103,15 +131,34 @@ def _check_settings(conn: Connection, place: str) -> None:
 
 def _create(conn: Connection, place: str) -> None:
     """Create the newest schema in an empty database."""
+    check_empty(conn, place)
+    create_tables(conn)
+    create_objects(conn)
+
+
+def check_empty(conn: Connection, place: str) -> None:
+    """Check that a database has no tables.
+
+    Raises:
+        SchemaError: with one that it has.
+    """
     others = inspect(conn).get_table_names()
     if others:
         raise SchemaError(
             f"{place} is not a world of sshwarma: it has the table {others[0]}. A new world needs"
             " an empty database."
         )
+
+
+def create_tables(conn: Connection) -> None:
+    """Create the tables of the newest schema, and store its revision."""
     metadata.create_all(conn)
-    driver_of(conn).execute(objects_file().read_bytes(), prepare=False)
     conn.exec_driver_sql(
         "CREATE TABLE alembic_version (version_num text CONSTRAINT alembic_version_pkc PRIMARY KEY)"
     )
     conn.exec_driver_sql("INSERT INTO alembic_version VALUES (%s)", (newest_revision(),))
+
+
+def create_objects(conn: Connection) -> None:
+    """Create what the newest schema has besides the tables: views, functions."""
+    driver_of(conn).execute(objects_file().read_bytes(), prepare=False)
