@@ -72,6 +72,7 @@ from sshwarma.web.http import HttpServer, find_public_url
 from sshwarma.web.metrics import LoopLagMonitor, MetricsPage, WorldMetricsCollector
 from sshwarma.web.oauth_callback import make_client_metadata, oauth_callback_routes
 from sshwarma.workspaces.runs import WorkspaceRuns
+from sshwarma.world.databases import DatabaseUrl
 from sshwarma.world.errors import WorldError
 from sshwarma.world.projects import ProjectPaths
 from sshwarma.world.room_states import RoomStateWatcher
@@ -268,7 +269,8 @@ class App:
             projects=projects,
             hooks=await stack.enter_async_context(Hooks.open(world)),
         )
-        self.upkeep = Upkeep(world, settings.data_dir, reloadable)
+        database = DatabaseUrl(settings.database) if settings.database else None
+        self.upkeep = Upkeep(world, settings.data_dir, reloadable, database=database)
         stack.push_async_callback(hub.close)
         await hub.start(settings.mcp)
         self.settings = reload.leave_out(settings, {"models": roster.skipped, "mcp": hub.skipped})

@@ -237,6 +237,7 @@ REFUSED: list[tuple[str, dict[str, Any], type[WorldError]]] = [
     ("backup_failure", {}, Unavailable),
     ("copy_database", {}, Unavailable),
     ("settings_source", {}, Unavailable),
+    ("database_address", {}, Unavailable),
     ("host_key_next", {}, Unavailable),
     ("host_key_switch", {}, Unavailable),
     ("broadcast", {"text": "tea"}, Unavailable),

@@ -18,9 +18,10 @@ import zlib
 from pathlib import Path
 from typing import Any, Final
 
-from sshwarma.admin.backup import MANIFEST_NAME
+from sshwarma.admin.backup import MANIFEST_NAME, POSTGRES
 from sshwarma.admin.backup_files import BLOB_PREFIX
 from sshwarma.admin.database_copy import check_room
+from sshwarma.admin.postgres_dump import DUMP_MAGIC, DUMP_NAME
 from sshwarma.common.reported_error import ReportedError
 from sshwarma.common.units import KIB, MIB
 from sshwarma.settings import DATABASE_NAME
@@ -53,7 +54,9 @@ class InvalidBackupError(ReportedError):
     """The file is not a backup, is damaged, or is of a newer version."""
 
 
-def unpack_archive(archive: Path, name: str, to: Path, blobs: Path) -> dict[str, Any]:
+def unpack_archive(
+    archive: Path, name: str, to: Path, blobs: Path, *, is_dump: bool = False
+) -> dict[str, Any]:
     """Write the database of a backup to a new file; return its manifest.
 
     Args:
@@ -61,20 +64,22 @@ def unpack_archive(archive: Path, name: str, to: Path, blobs: Path) -> dict[str,
         name: what errors call it.
         to: the new file.
         blobs: a new directory for the contents of files, each named by its hash.
+        is_dump: whether it must be of a world on PostgreSQL; else it must be of one in a file.
 
     Raises:
-        InvalidBackupError: if it is not a backup, or is damaged.
+        InvalidBackupError: if it is not a backup, is damaged, or is of the other kind.
         OSError: if the disk has no room for it.
     """
     try:
         with gzip.open(archive) as file:
             manifest = _read_manifest(file)
-            size = _read_size(file, DATABASE_NAME)
+            _check_kind(manifest, name, is_dump=is_dump)
+            size = _read_size(file, DUMP_NAME if is_dump else DATABASE_NAME)
             if size != manifest.get("bytes"):
                 raise ValueError("it does not contain the database that its manifest names")
             count, blob_bytes = _read_counts(manifest)
             check_room(to.parent.parent, f"What is in {name}", size + blob_bytes)
-            checksum = _write_database(file, to, size)
+            checksum = (_write_dump if is_dump else _write_database)(file, to, size)
             _skip_padding(file, size)
             _write_blobs(file, blobs, count, blob_bytes)
             # Its end has the checksum of all of it, which the reader compares.
@@ -102,6 +107,27 @@ def _read_manifest(file: gzip.GzipFile) -> dict[str, Any]:
     if isinstance(manifest, dict):
         return manifest
     raise ValueError("its manifest is not a JSON object")
+
+
+def _check_kind(manifest: dict[str, Any], name: str, *, is_dump: bool) -> None:
+    """Check that a backup is of a world in a file, or on PostgreSQL.
+
+    Raises:
+        InvalidBackupError: with the way to restore one of the other kind.
+    """
+    if (manifest.get("database") == POSTGRES) == is_dump:
+        return
+    if is_dump:
+        raise InvalidBackupError(
+            f"{name} is a backup of a world in a file, and the settings name a database on"
+            " PostgreSQL. Restore it without that setting (SSHWARMA_DATABASE=), then move it:"
+            " sshwarma migrate-to postgresql://USER@HOST/NAME. Nothing was changed."
+        )
+    raise InvalidBackupError(
+        f"{name} is a backup of a world on PostgreSQL, and the settings name no database there."
+        " Set database, or SSHWARMA_DATABASE, to the address of an empty one, and restore again."
+        " Then sshwarma migrate-to sqlite can move it into a file. Nothing was changed."
+    )
 
 
 def _read_counts(manifest: dict[str, Any]) -> tuple[int, int]:
@@ -211,6 +237,19 @@ def _write_database(file: gzip.GzipFile, to: Path, size: int) -> str:
     pages = int.from_bytes(content[28:32], "big")
     if not content.startswith(SQLITE_MAGIC) or (65536 if page == 1 else page) * pages != size:
         raise ValueError("what it contains is no database")
+    return _write_content(file, to, size, content)
+
+
+def _write_dump(file: gzip.GzipFile, to: Path, size: int) -> str:
+    """Write the dump of a database, if it begins as one; return its SHA-256.
+
+    Raises:
+        ValueError: if it does not.
+        EOFError: if the archive ends within it.
+    """
+    content = file.read(min(size, SQLITE_HEADER_BYTES))
+    if not content.startswith(DUMP_MAGIC):
+        raise ValueError("what it contains is no dump of PostgreSQL")
     return _write_content(file, to, size, content)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from sshwarma.admin.damaged_contents import DAMAGE_ERRORS, DamagedContentsError, find_damaged
+from sshwarma.admin.world_place import WorldPlace, data_dir_of
 from sshwarma.settings import BLOBS_DIRECTORY
 from sshwarma.workspaces.blobs import BlobStore
 
@@ -38,13 +39,13 @@ class _HashedReader:
 
 
 def add_blobs(
-    tar: tarfile.TarFile, database: Path, hashes: dict[str, int], check: Callable[[], None]
+    tar: tarfile.TarFile, world: WorldPlace, hashes: dict[str, int], check: Callable[[], None]
 ) -> None:
-    """Add the contents that a database names to its backup.
+    """Add the contents that a world names to its backup.
 
     Args:
         tar: the backup.
-        database: of the world; the contents are beside it.
+        world: where it is; the contents are in its data directory.
         hashes: the hashes of the contents, with their sizes.
         check: called again and again; what it raises ends the backup.
 
@@ -52,7 +53,7 @@ def add_blobs(
         DamagedContentsError: if some are missing, or are not what their hash says: the backup would
             take the place of one that has them.
     """
-    blobs = BlobStore(database.parent / BLOBS_DIRECTORY)
+    blobs = BlobStore(data_dir_of(world) / BLOBS_DIRECTORY)
     for sha256, size in sorted(hashes.items()):
         try:
             _add_blob(tar, blobs.path_of(sha256), size, check)
@@ -62,7 +63,7 @@ def add_blobs(
             damaged = find_damaged(blobs, hashes, check)
             if not damaged and isinstance(error, OSError):  # the disk of the backup has failed
                 raise
-            raise DamagedContentsError(database, damaged or [sha256], len(hashes)) from error
+            raise DamagedContentsError(world, damaged or [sha256], len(hashes)) from error
 
 
 def _add_blob(tar: tarfile.TarFile, path: Path, size: int, check: Callable[[], None]) -> None:

@@ -14,6 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import text
+
+from sshwarma.admin.world_place import PostgresWorld, WorldPlace, data_dir_of, read_world
 from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.shorten import join_with_rest, shorten_name
 from sshwarma.common.units import KIB, MIB
@@ -38,18 +41,21 @@ DAMAGE_ERRORS: Final = frozenset(
 """Errors of a content that is not there, or on a bad part of the disk; others may pass."""
 
 _USES: Final = (
-    "SELECT 'room', coalesce(things.name, '') || iif(things.deleted_at IS NULL, '', ' (deleted)'),"
+    "SELECT 'room', coalesce(things.name, '')"
+    " || CASE WHEN things.deleted_at IS NULL THEN '' ELSE ' (deleted)' END,"
     " used.path, min(manifests.id), used.sha256"
     " FROM (SELECT manifest_id, path, sha256 FROM manifest_entries{pushes}) AS used"
     " JOIN manifests ON manifests.id = used.manifest_id"
     " LEFT JOIN things ON things.id = manifests.chat_id"
-    " WHERE used.sha256 IN (SELECT value FROM json_each(:hashes))"
-    " GROUP BY manifests.chat_id, used.path, used.sha256"
+    " WHERE used.sha256 IN ({hashes})"
+    " GROUP BY things.id, manifests.chat_id, used.path, used.sha256"
     " UNION ALL SELECT 'toolset', toolset_id, path, '', sha256 FROM toolset_files"
-    " WHERE sha256 IN (SELECT value FROM json_each(:hashes))"
+    " WHERE sha256 IN ({hashes})"
     " ORDER BY 1, 2, 3, 4"
 )
 _PUSHES: Final = " UNION ALL SELECT manifest_id, '', pack_sha256 FROM git_pushes"
+_HASHES_IN_FILE: Final = "SELECT value FROM json_each(:hashes)"
+_HASHES_ON_POSTGRES: Final = "SELECT json_array_elements_text(CAST(:hashes AS json))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +88,13 @@ class DamagedContentsError(DamagedDatabaseError):
         hashes: theirs.
     """
 
-    def __init__(self, database: Path, hashes: Sequence[str], total: int) -> None:
+    def __init__(self, place: WorldPlace, hashes: Sequence[str], total: int) -> None:
         self.hashes = frozenset(hashes)
-        directory = database.parent / BLOBS_DIRECTORY
+        directory = data_dir_of(place) / BLOBS_DIRECTORY
         first = BlobStore(directory).path_of(min(hashes))
         super().__init__(
             f"{describe_count(len(hashes), total)} missing or damaged:"
-            f" {describe_uses(read_uses(database, hashes))}. The database is not damaged, and"
+            f" {describe_uses(read_uses(place, hashes))}. The database is not damaged, and"
             f" nothing was written. Copy what is missing to {directory} from another disk or from a"
             f" backup, the first to {first}; or put the same file into a room again; or make a"
             " backup that lacks it: sshwarma backup FILE --without-damaged"
@@ -125,17 +131,25 @@ def _is_whole(path: Path, check: Callable[[], None]) -> bool:
     return digest.hexdigest() == path.name
 
 
-def read_uses(database: Path, hashes: Iterable[str]) -> list[ContentUse]:
+def read_uses(place: WorldPlace, hashes: Iterable[str]) -> list[ContentUse]:
     """Return where a database uses contents, by room and path.
 
     Raises:
-        sqlite3.DatabaseError: if it is damaged.
+        sqlite3.DatabaseError: if it is a file that is damaged.
+        UnreadableWorldError: if it is on PostgreSQL, and cannot be read.
     """
-    with opened_read_only(database) as opened:
-        tables = "SELECT name FROM sqlite_schema WHERE name = 'git_pushes'"
-        has_pushes = opened.execute(tables).fetchone() is not None
-        query = _USES.format(pushes=_PUSHES if has_pushes else "")
-        found = opened.execute(query, {"hashes": json.dumps(sorted(hashes))}).fetchall()
+    values = {"hashes": json.dumps(sorted(hashes))}
+    if isinstance(place, PostgresWorld):
+        query = text(_USES.format(pushes=_PUSHES, hashes=_HASHES_ON_POSTGRES))
+        rows = read_world(place, lambda conn: conn.execute(query, values).all())
+        found = [tuple(row) for row in rows]
+    else:
+        with opened_read_only(place) as opened:
+            tables = "SELECT name FROM sqlite_schema WHERE name = 'git_pushes'"
+            has_pushes = opened.execute(tables).fetchone() is not None
+            pushes = _PUSHES if has_pushes else ""
+            statement = _USES.format(pushes=pushes, hashes=_HASHES_IN_FILE)
+            found = opened.execute(statement, values).fetchall()
     return [
         ContentUse(
             name if kind == "room" else "",
@@ -171,14 +185,14 @@ def list_uses(uses: Sequence[ContentUse]) -> list[dict[str, str]]:
     return [asdict(use) for use in uses[:MAX_LISTED_USES]]
 
 
-def describe_left_out(database: Path, left_out: Mapping[str, int]) -> dict[str, Any]:
+def describe_left_out(place: WorldPlace, left_out: Mapping[str, int]) -> dict[str, Any]:
     """Return what the manifest of a backup says of contents that are not in it.
 
     Args:
-        database: the copy that is in it.
+        place: the copy that is in it, or the world.
         left_out: sizes of the contents by hash.
     """
-    uses = read_uses(database, left_out)
+    uses = read_uses(place, left_out)
     stored: list[dict[str, str]] = []
     for use in list_uses(uses):
         stored.append(use | {"path": shorten_name(use["path"])})

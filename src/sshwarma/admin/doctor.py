@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy.exc import SQLAlchemyError
-
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
@@ -24,6 +22,7 @@ from sshwarma.admin.doctor_files import check_files
 from sshwarma.admin.doctor_locks import check_write_lock
 from sshwarma.admin.doctor_models import check_world_models
 from sshwarma.admin.doctor_network import check_network
+from sshwarma.admin.doctor_postgres import check_postgres
 from sshwarma.admin.doctor_providers import check_mcp_servers
 from sshwarma.admin.doctor_sandbox import check_sandbox
 from sshwarma.admin.doctor_server import ask_for_source
@@ -34,6 +33,7 @@ from sshwarma.admin.lost_world import (
 )
 from sshwarma.admin.owners_in_file import count_owners, was_logged_in_to
 from sshwarma.admin.restorable import find_unreadable_data
+from sshwarma.admin.world_place import UnreadableWorldError, find_place
 from sshwarma.common.files import is_on_read_only_disk
 from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.units import MIB
@@ -41,6 +41,7 @@ from sshwarma.common.user_names import name_user
 from sshwarma.settings import ENVIRONMENT_PREFIX, Settings, find_settings_file
 from sshwarma.world.interrupted_change import is_to_be_undone
 from sshwarma.world.migrate import describe_way_back, known_revisions, newest_revision
+from sshwarma.world.move_mark import MovedWorldError, check_not_moved
 from sshwarma.world.schema_check import (
     ForeignSchemaError,
     check_newest_objects,
@@ -117,8 +118,13 @@ def _check_installation(
         yield moved
     else:
         yield from _check_data_dir(settings)
-        yield from _check_database(settings)
-        yield from check_write_lock(settings.database_file)
+        if settings.database:
+            yield from _check_postgres(settings)
+        elif (elsewhere := _find_moved_world(settings)) is not None:
+            yield elsewhere
+        else:
+            yield from _check_database(settings)
+            yield from check_write_lock(settings.database_file)
         yield from _check_host_key(settings)
         if "backup" not in left_out:
             yield from check_made_backups(settings)
@@ -215,6 +221,24 @@ def _check_database_file(path: Path) -> CheckResult | None:
     return None
 
 
+def _find_moved_world(settings: Settings) -> CheckResult | None:
+    """Return a result if the settings do not name the database of the world."""
+    try:
+        check_not_moved(settings.database_file)
+    except MovedWorldError as error:
+        finding, _, remedy = str(error).partition(". ")
+        return CheckResult("database", False, finding, remedy)
+    return None
+
+
+def _check_postgres(settings: Settings) -> Iterator[CheckResult]:
+    """Check a world on PostgreSQL, and the contents of its files."""
+    found = list(check_postgres(settings))
+    yield from found
+    if all(check.ok for check in found if check.name in ("database", "schema")):
+        yield from check_files(settings, "restore a backup into an empty database")
+
+
 def _check_database(settings: Settings) -> Iterator[CheckResult]:
     path = settings.database_file
     if not path.exists():
@@ -301,7 +325,7 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
 
     path = settings.data_dir / HOST_KEY_FILENAME
     if not path.exists():
-        if was_logged_in_to(settings.database_file):
+        if was_logged_in_to(find_place(settings)):
             yield warn(
                 "host key",
                 f"{path} is missing: the next start makes another, and clients will warn of it",
@@ -321,11 +345,12 @@ def _check_host_key(settings: Settings) -> Iterator[CheckResult]:
 
 def _check_owners(settings: Settings) -> Iterator[CheckResult]:
     """Check that an owner can log in."""
-    if not settings.database_file.exists():
+    place = find_place(settings)
+    if isinstance(place, Path) and not place.exists():
         return
     try:
-        owners = count_owners(settings.database_file)
-    except SQLAlchemyError:
+        owners = count_owners(place)
+    except UnreadableWorldError:
         return  # the check of the database reports the problem
     yield CheckResult(
         "owners",

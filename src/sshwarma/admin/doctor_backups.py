@@ -10,16 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import create_engine
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import NoResultFound
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.backup_names import choose_directory
 from sshwarma.admin.check_result import CheckResult, warn
 from sshwarma.admin.doctor_server import ask_server
 from sshwarma.admin.scheduled_backups import BackupDirectory, measure_needed_room
+from sshwarma.admin.world_place import (
+    UnreadableWorldError,
+    WorldPlace,
+    find_place,
+    read_world,
+)
 from sshwarma.common.durations import parse_duration
-from sshwarma.common.read_only_database import connect_read_only
 from sshwarma.common.units import HOUR_SECONDS, MIB
 from sshwarma.common.user_names import name_user
 from sshwarma.settings import Settings
@@ -82,9 +86,14 @@ def _find_obstacle(directory: Path, settings: Settings) -> CheckResult | None:
     needed_rights = os.W_OK | os.X_OK | (os.R_OK if place == directory else 0)
     if not os.access(place, needed_rights):
         return CheckResult("backups", False, f"{user} cannot write to {place}", make)
-    if not settings.database_file.is_file():
+    world = find_place(settings)
+    if isinstance(world, Path) and not world.is_file():
         return None
-    needed, free = measure_needed_room(settings.database_file), shutil.disk_usage(place).free
+    try:
+        needed = measure_needed_room(world)
+    except UnreadableWorldError:  # the check of the database reports it
+        return None
+    free = shutil.disk_usage(place).free
     if needed <= free:
         return None
     return CheckResult(
@@ -98,7 +107,7 @@ def _find_obstacle(directory: Path, settings: Settings) -> CheckResult | None:
 def _check_age(directory: Path, settings: Settings, interval: int) -> CheckResult:
     """Say how old the newest backup of this world is, and whether that is too old."""
     detail = f"every {settings.backup.every} to {directory}"
-    world_id = _read_world_id(settings.database_file)
+    world_id = _read_world_id(find_place(settings))
     if world_id is None:
         return CheckResult("backups", True, detail)
     now = time.time()
@@ -128,15 +137,11 @@ def _describe_age(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{hours // 24} days"
 
 
-def _read_world_id(database: Path) -> str | None:
+def _read_world_id(world: WorldPlace) -> str | None:
     """Return the id of a world; None if it cannot be read."""
-    if not database.is_file():
+    if isinstance(world, Path) and not world.is_file():
         return None
-    engine = create_engine("sqlite://", creator=lambda: connect_read_only(database))
     try:
-        with engine.connect() as conn:
-            return read_world_id(conn)
-    except (SQLAlchemyError, WorldError):  # the check of the database reports it
+        return read_world(world, read_world_id)
+    except (UnreadableWorldError, NoResultFound, WorldError):  # another check reports it
         return None
-    finally:
-        engine.dispose()

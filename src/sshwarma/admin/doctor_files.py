@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from sshwarma.admin.backup_files import find_missing_blobs
 from sshwarma.admin.check_result import CheckResult
 from sshwarma.admin.damaged_contents import describe_count, describe_uses, list_uses, read_uses
+from sshwarma.admin.world_place import (
+    PostgresWorld,
+    UnreadableWorldError,
+    find_place,
+    read_world,
+)
 from sshwarma.common.units import MIB
 from sshwarma.settings import Settings
-from sshwarma.workspaces.used_contents import read_sizes_in_file
+from sshwarma.workspaces.used_contents import read_sizes_in_file, read_used_sizes
 
 
 def check_files(settings: Settings, restore: str) -> Iterator[CheckResult]:
@@ -22,11 +28,15 @@ def check_files(settings: Settings, restore: str) -> Iterator[CheckResult]:
         settings: of the world.
         restore: how to replace a damaged database.
     """
+    place = find_place(settings)
     try:
-        sizes = read_sizes_in_file(settings.database_file)
+        if isinstance(place, PostgresWorld):
+            sizes = read_world(place, read_used_sizes)
+        else:
+            sizes = read_sizes_in_file(place)
         missing = find_missing_blobs(sizes, settings.data_dir)
-        uses = read_uses(settings.database_file, missing) if missing else []
-    except sqlite3.DatabaseError as error:
+        uses = read_uses(place, missing) if missing else []
+    except (sqlite3.DatabaseError, UnreadableWorldError, ValueError) as error:
         yield CheckResult("files", False, str(error), restore)
         return
     except OSError as error:

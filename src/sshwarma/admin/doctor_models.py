@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from sqlalchemy.exc import SQLAlchemyError
 
 from sshwarma.admin import data_dir_owner
 from sshwarma.admin.check_result import CheckResult, Reason, warn
 from sshwarma.admin.data_dir_lock import is_served
 from sshwarma.admin.doctor_providers import check_models
 from sshwarma.admin.owners_in_file import read_agents_of
-from sshwarma.common.read_only_database import opened_read_only
+from sshwarma.admin.world_place import (
+    UnreadableWorldError,
+    WorldPlace,
+    data_dir_of,
+    find_place,
+    read_world,
+)
 from sshwarma.settings import Settings
 from sshwarma.world.things import describe_kind
 
@@ -25,7 +28,7 @@ def check_world_models(
 
     `environ` has the variables of a running server if that `is_asked`.
     """
-    names = _read_names(settings.database_file) if settings.models else []
+    names = _read_names(find_place(settings)) if settings.models else []
     taken = {f"model {name}": (name, kind) for name, kind in names}
     for check in check_models(settings, environ):
         if check.name in taken:
@@ -56,10 +59,12 @@ def _check_rooms_of_models(settings: Settings) -> Iterator[CheckResult]:
     """Warn of rooms of models that do not exist: they may be made later."""
     if not any(model.rooms for model in settings.models):
         return
+    query = "SELECT name FROM chats"
     try:
-        with opened_read_only(settings.database_file) as opened:
-            rooms = {name for (name,) in opened.execute("SELECT name FROM chats")}
-    except sqlite3.Error:  # no database yet; or another check reports the problem
+        rooms = read_world(
+            find_place(settings), lambda conn: set(conn.exec_driver_sql(query).scalars())
+        )
+    except UnreadableWorldError:  # no database yet; or another check reports the problem
         return
     for model in settings.models:
         if missing := [name for name in model.rooms if name not in rooms]:
@@ -70,13 +75,13 @@ def _check_rooms_of_models(settings: Settings) -> Iterator[CheckResult]:
             )
 
 
-def _read_names(database: Path) -> list[tuple[str, str]]:
+def _read_names(place: WorldPlace) -> list[tuple[str, str]]:
     """Return name and kind of all agents that are no models, if they can be read."""
     try:
-        data_dir_owner.check_data_dir_owner(database.parent)
-        if not database.exists():
+        data_dir_owner.check_data_dir_owner(data_dir_of(place))
+        if isinstance(place, Path) and not place.exists():
             return []
-        agents, _ = read_agents_of(database)
-    except (data_dir_owner.ForeignDataDirError, OSError, SQLAlchemyError):
+        agents, _ = read_agents_of(place)
+    except (data_dir_owner.ForeignDataDirError, OSError, UnreadableWorldError):
         return []  # other checks report the problem
     return [(agent.name, agent.kind) for agent in agents if agent.kind != "model"]

@@ -12,6 +12,7 @@ import structlog
 
 from sshwarma.admin.host_key_announcement import forget_announcement, read_announcement
 from sshwarma.admin.owners_in_file import was_logged_in_to
+from sshwarma.admin.world_place import find_place
 from sshwarma.common.limits import MIN_HOST_KEY_OVERLAP_SECONDS
 from sshwarma.common.public_key import UnusableKey
 from sshwarma.common.times import format_iso
@@ -73,7 +74,7 @@ def describe_switched_key(keys: dict[str, Any], at_once: bool = False) -> str:
 def warn_of_missing_key(settings: Settings) -> None:
     """Log a warning if clients know a host key of a world which has none now."""
     path = settings.data_dir / HOST_KEY_FILENAME
-    if not path.exists() and was_logged_in_to(settings.database_file):
+    if not path.exists() and was_logged_in_to(find_place(settings)):
         log.warning("the host key was missing: clients warn of the new one", path=str(path))
 
 

@@ -27,7 +27,8 @@ server whose database was gone."""
 @register_operation
 async def info(world: World, settings: Settings | None, /) -> Json:
     """Counts of the world, and sizes in bytes of what is in its data directory."""
-    facts = await world.store.read(_read_database)
+    store = world.store
+    facts = await store.read(_read_database)
     counts: dict[str, int] = {}
     for agent in world.agents:
         if agent.retired:
@@ -36,7 +37,13 @@ async def info(world: World, settings: Settings | None, /) -> Json:
     facts["agents"] = counts
     if settings is not None:
         facts["data_dir"] = str(settings.data_dir)
-        facts["bytes"] |= await asyncio.to_thread(_read_sizes, settings)
+        sizes = await asyncio.to_thread(_read_sizes, settings)
+        if not store.is_file:  # PostgreSQL looks after its own log and unused pages
+            del facts["bytes"]["unused"], sizes["log"]
+            sizes |= {"database": (await store.read(store.dialect.measure_sizes)).files["db"]}
+        facts["bytes"] |= sizes
+    if not store.is_file:
+        facts["database"] = store.dialect.place
     ends_at = world.draining.ends_at
     facts["draining_until"] = None if ends_at is None else format_iso(ends_at)
     return {"version": sshwarma.__version__, **facts}

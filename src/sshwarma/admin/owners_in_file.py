@@ -1,47 +1,39 @@
-"""Agents and owners in the file of a database that no world is open on."""
+"""Agents and owners in a database that this process has not opened as a world."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from sqlalchemy import create_engine
-from sqlalchemy.exc import SQLAlchemyError
-
-from sshwarma.common.read_only_database import connect_read_only
+from sshwarma.admin.world_place import UnreadableWorldError, WorldPlace, read_world
 from sshwarma.world.agents import Agent, read_agents
 from sshwarma.world.login_keys import AgentKey
 from sshwarma.world.owners import count_usable_owners
 
 
-def count_owners(database: Path) -> int:
+def count_owners(place: WorldPlace) -> int:
     """Count the owners in a database of the newest schema who can log in.
 
     Raises:
-        sqlalchemy.exc.SQLAlchemyError: if it cannot be read.
+        UnreadableWorldError: if it cannot be read.
     """
-    return count_usable_owners(*read_agents_of(database))
+    return count_usable_owners(*read_agents_of(place))
 
 
-def was_logged_in_to(database: Path) -> bool:
+def was_logged_in_to(place: WorldPlace) -> bool:
     """Return whether somebody has logged in by a key; False if it cannot be read."""
-    if not database.exists():
+    if isinstance(place, Path) and not place.exists():
         return False
     try:
-        _, keys = read_agents_of(database)
-    except SQLAlchemyError:  # damaged, or of an older schema
+        _, keys = read_agents_of(place)
+    except UnreadableWorldError:  # damaged, or of an older schema
         return False
     return any(key.last_used_at is not None for key in keys)
 
 
-def read_agents_of(database: Path) -> tuple[list[Agent], list[AgentKey]]:
+def read_agents_of(place: WorldPlace) -> tuple[list[Agent], list[AgentKey]]:
     """Return the agents and keys in a database, which is opened for reading only.
 
     Raises:
-        sqlalchemy.exc.SQLAlchemyError: if it cannot be read.
+        UnreadableWorldError: if it cannot be read.
     """
-    engine = create_engine("sqlite://", creator=lambda: connect_read_only(database))
-    try:
-        with engine.connect() as conn:
-            return read_agents(conn)
-    finally:
-        engine.dispose()
+    return read_world(place, read_agents)

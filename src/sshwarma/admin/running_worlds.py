@@ -8,6 +8,7 @@ from typing import Final
 
 from sshwarma.admin.control_client import SOCKET_NAME
 from sshwarma.settings import DATABASE_NAME
+from sshwarma.world.move_mark import MARK_NAME
 
 SOCKETS: Final = Path("/proc/net/unix")
 """The kernel's table of Unix sockets; its last column is the name of a bound one."""
@@ -40,12 +41,12 @@ def _is_ours(path: Path) -> bool:
     """Return whether a socket is this user's; root sees those of all users.
 
     Another user's socket, open to all, would be a trap. A world has one owner: its directory, its
-    database and its socket belong to the same user.
+    socket, and its file or the note that it is on PostgreSQL belong to the same user.
     """
+    database, note = path.with_name(DATABASE_NAME), path.with_name(MARK_NAME)
     try:
-        owners = {
-            place.lstat().st_uid for place in (path, path.parent, path.with_name(DATABASE_NAME))
-        }
+        place = database if os.path.lexists(database) else note
+        owners = {one.lstat().st_uid for one in (path, path.parent, place)}
     except OSError:
         return False
     return len(owners) == 1 and (os.geteuid() == 0 or os.geteuid() in owners)

@@ -13,18 +13,28 @@ from sshwarma.admin.backup_names import BackupName, make_backup_name, parse_back
 from sshwarma.admin.damaged_contents import DamagedContentsError
 from sshwarma.admin.database_copy import check_room, choose_free_name, measure_size
 from sshwarma.admin.work_directory import delete_leftovers
+from sshwarma.admin.world_place import PostgresWorld, WorldPlace, data_dir_of, read_world
 from sshwarma.common.units import MIB
 
 RESERVED_BYTES: Final = 200 * MIB
 """Bytes of the disk that a backup leaves free, so that it does not stop the changes of people."""
 
 
-def measure_needed_room(database: Path) -> int:
+def measure_needed_room(world: WorldPlace) -> int:
     """Return the free bytes that a backup needs before it is made.
 
-    The copy and its archive, which is smaller, stand side by side for a moment.
+    The copy and its archive, which is smaller, stand side by side for a moment. That of PostgreSQL
+    is compressed, and has no indexes.
+
+    Raises:
+        UnreadableWorldError: if the world is on PostgreSQL, and cannot be read.
     """
-    return 2 * measure_size(database) + measure_blobs(database.parent) + RESERVED_BYTES
+    if isinstance(world, PostgresWorld):
+        query = "SELECT pg_database_size(current_database())"
+        size = int(read_world(world, lambda conn: conn.exec_driver_sql(query).scalar_one()))
+    else:
+        size = 2 * measure_size(world)
+    return size + measure_blobs(data_dir_of(world)) + RESERVED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,7 @@ class BackupDirectory:
         return newest if newest is not None and newest.made_at <= now else None
 
     def make_backup(
-        self, database: Path, keep: int, now: float, check: Callable[[], None]
+        self, world: WorldPlace, keep: int, now: float, check: Callable[[], None]
     ) -> ScheduledBackup:
         """Make a backup, then delete the oldest others that are more than `keep`.
 
@@ -88,7 +98,7 @@ class BackupDirectory:
         name. It may be for a disk that is not mounted: it takes the place of none that is complete.
 
         Args:
-            database: of the world.
+            world: where it is.
             keep: number of backups that may stay.
             now: its time, in seconds since 1970.
             check: called again and again; what it raises ends the backup, of which nothing is left.
@@ -100,9 +110,9 @@ class BackupDirectory:
         """
         # Without its parents: that of a disk which is not mounted must not be made.
         self.path.mkdir(mode=0o700, exist_ok=True)
-        delete_leftovers(database.parent)  # of `backup -`, which works there
-        check_room(self.path, "A backup", measure_needed_room(database))
-        path, left_out = self._write(database, now, check)
+        delete_leftovers(data_dir_of(world))  # of `backup -`, which works there
+        check_room(self.path, "A backup", measure_needed_room(world))
+        path, left_out = self._write(world, now, check)
         others = [other for other in self.list_backups(now) if other != path]
         if left_out is not None:
             others = [other for other in others if not self._is_complete(other)]
@@ -113,16 +123,16 @@ class BackupDirectory:
         return ScheduledBackup(path, path.stat().st_size, names, left_out)
 
     def _write(
-        self, database: Path, now: float, check: Callable[[], None]
+        self, world: WorldPlace, now: float, check: Callable[[], None]
     ) -> tuple[Path, Mapping[str, Any] | None]:
         """Write a backup; return its file, and what it lacks if it is not complete."""
         path = choose_free_name(self.path / make_backup_name(self.world_id, now))
         try:
-            write_backup(database, path, check)
+            write_backup(world, path, check)
         except DamagedContentsError as error:
             name = make_backup_name(self.world_id, now, is_complete=False)
             path = choose_free_name(self.path / name)
-            manifest = write_partial_backup(database, path, check, error.hashes)
+            manifest = write_partial_backup(world, path, check, error.hashes)
             return path, manifest.get("left_out")
         return path, None
 

@@ -116,6 +116,13 @@ async def settings_source(server: RunningServer | None, /) -> Json:
 
 
 @register_operation
+async def database_address(settings: Settings | None, server: RunningServer | None, /) -> Json:
+    """The address of the database that has the world; "" if it is in a file."""
+    require_server(server)
+    return {"database": settings.database if settings is not None else ""}
+
+
+@register_operation
 async def broadcast(
     world: World, settings: Settings | None, server: RunningServer | None, /, text: str
 ) -> Json:

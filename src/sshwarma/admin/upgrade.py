@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 
+from sshwarma.admin.data_dir_lock import lock_data_dir
 from sshwarma.admin.database_copy import (
     check_room,
     choose_free_name,
@@ -23,7 +24,14 @@ from sshwarma.admin.database_copy import (
 from sshwarma.admin.recovery import recover_database
 from sshwarma.admin.service_notify import ServiceNotifier
 from sshwarma.common.background import BackgroundTasks
-from sshwarma.world.migrate import migrate_database, newest_revision, read_schema
+from sshwarma.settings import Settings
+from sshwarma.world.databases import check_driver
+from sshwarma.world.migrate import (
+    migrate_database,
+    newest_revision,
+    read_schema,
+    run_migrations,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +52,43 @@ class SchemaUpgrade:
             after=self.after,
             copy=str(self.copy),
         )
+
+
+def check_free(settings: Settings) -> None:
+    """Check that the database of the settings on PostgreSQL is empty.
+
+    Raises:
+        FileExistsError: if it has a world.
+        SchemaError: if it has something else, or cannot be used.
+    """
+    check_driver()
+    from sshwarma.world.postgres_copy import opened_in_bulk
+
+    with opened_in_bulk(settings.database) as bulk:
+        if bulk.read_revision() is not None:
+            raise FileExistsError(f"{bulk.place} already contains a world.")
+        bulk.check_empty()
+
+
+def upgrade_postgres(settings: Settings) -> tuple[str, str]:
+    """Upgrade a world on PostgreSQL to the newest schema, in one transaction.
+
+    Returns the revisions before and after.
+
+    Raises:
+        SchemaError: if the database cannot be used, a server uses it, or a newer program has.
+    """
+    check_driver()
+    from sshwarma.world.postgres_copy import opened_in_bulk
+
+    with lock_data_dir(settings.data_dir), opened_in_bulk(settings.database) as bulk:
+        bulk.take_locks()
+        with bulk.transaction():
+            before = bulk.check_known_world()
+            if before != newest_revision():
+                run_migrations(bulk.conn)
+            bulk.check_world()
+            return before, newest_revision()
 
 
 async def upgrade_at_start(database: Path, notifier: ServiceNotifier) -> None:

@@ -16,19 +16,20 @@ import structlog
 
 from sshwarma.admin.backup_names import BackupName, choose_directory
 from sshwarma.admin.damaged_contents import describe_listed
-from sshwarma.admin.data_dir_owner import ForeignDataDirError
 from sshwarma.admin.scheduled_backups import BackupDirectory, ScheduledBackup
+from sshwarma.admin.world_place import PostgresWorld, WorldPlace
 from sshwarma.common.background import ignore_outcome
 from sshwarma.common.durations import parse_duration
 from sshwarma.common.os_errors import describe_os_error
+from sshwarma.common.reported_error import ReportedError
 from sshwarma.common.units import DAY_MS, HOUR_SECONDS, MIB, MINUTE_SECONDS
 from sshwarma.settings import ReloadableSettings
 from sshwarma.world.audit import delete_audit_before, delete_audit_row, record_change
+from sshwarma.world.databases import DatabaseUrl
 from sshwarma.world.errors import WorldError
 from sshwarma.world.free_pages import PAGES_PER_STEP, read_free_pages, return_pages, shrink_files
 from sshwarma.world.garbage import find_deleted_things, purge_deleted_things, split_purge
 from sshwarma.world.identity import read_world_id
-from sshwarma.world.migrate import SchemaError
 from sshwarma.world.store import Change
 from sshwarma.world.world import World
 
@@ -89,6 +90,7 @@ class Upkeep:
         data_dir: Path,
         settings: ReloadableSettings,
         clock: Callable[[], float] = time.time,
+        database: DatabaseUrl | None = None,
     ) -> None:
         self.failed_backups = 0
         self.newest_backup: float | None = None
@@ -96,6 +98,7 @@ class Upkeep:
         self.failure: BackupFailure | None = None
         self._world = world
         self._data_dir = data_dir
+        self._database = database  # None: the world is in a file
         self._settings = settings
         self._clock = clock  # the time of day, as that of files: the machine may have slept
         self._world_id: str | None = None
@@ -133,7 +136,7 @@ class Upkeep:
 
     async def run_due(self) -> None:
         """Do what is due now. A failure is logged, and tried again later."""
-        if self._world.store.is_file and await self._is_backup_due():
+        if await self._is_backup_due():
             await self._back_up()
         if not self._is_recent(self._last_cleanup, CLEANUP_SECONDS):
             self._last_cleanup = self._clock()
@@ -226,7 +229,7 @@ class Upkeep:
         return moment is not None and 0 <= self._clock() - moment < seconds
 
     async def _back_up(self) -> None:
-        database, directory = self._world.store.path, await self._open_directory()
+        place, directory = self._find_place(), await self._open_directory()
         keep, now, started = self._settings.backup.keep, self._clock(), time.monotonic()
         stopping = threading.Event()
 
@@ -235,7 +238,7 @@ class Upkeep:
                 raise _StoppedError
 
         making = asyncio.create_task(
-            asyncio.to_thread(directory.make_backup, database, keep, now, check)
+            asyncio.to_thread(directory.make_backup, place, keep, now, check)
         )
         try:
             made: ScheduledBackup = await asyncio.shield(making)
@@ -265,10 +268,17 @@ class Upkeep:
                 hint="complete backups are kept; sshwarma doctor says what to do",
             )
 
+    def _find_place(self) -> WorldPlace:
+        """Return where the world is."""
+        store = self._world.store
+        return (
+            store.path if self._database is None else PostgresWorld(self._database, self._data_dir)
+        )
+
     def _report_failure(self, error: Exception, directory: Path) -> None:
         self._last_failure = self._clock()
         self.failed_backups += 1
-        is_expected = isinstance(error, OSError | SchemaError | ForeignDataDirError | WorldError)
+        is_expected = isinstance(error, OSError | ReportedError)
         reason = describe_os_error(error) if isinstance(error, OSError) else str(error)
         self.failure = BackupFailure(self._last_failure, directory, reason)
         log.error(

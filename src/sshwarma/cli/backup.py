@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from sshwarma.cli.termination import exit_on_signals
 from sshwarma.common.exit_status import EXIT_OK
 
 if TYPE_CHECKING:
+    from sshwarma.admin.world_place import WorldPlace
     from sshwarma.settings import Settings
 
 
@@ -42,21 +43,21 @@ def backup(invocation: Invocation, file: Path, without_damaged: bool) -> int:
     to which the backup is written when it is complete.
     """
     exit_on_signals()
-    with _find_database(invocation) as (settings, database):
+    with _find_world(invocation) as (settings, world):
         if str(file) == STANDARD_STREAM:
-            return _write_to_stdout(invocation, settings, database, without_damaged)
-        manifest = _write(database, file, without_damaged)
+            return _write_to_stdout(invocation, settings, world, without_damaged)
+        manifest = _write(world, file, without_damaged)
     invocation.record(settings, f"backup {file.absolute()}")
     _warn_of_left_out(manifest)
     record = manifest | {"file": str(file.absolute()), "world": str(settings.data_dir)}
     return invocation.show(record, _describe(str(file), settings, manifest))
 
 
-def _write(database: Path, file: Path, without_damaged: bool) -> dict[str, Any]:
+def _write(world: WorldPlace, file: Path, without_damaged: bool) -> dict[str, Any]:
     """Write a backup to a file; return its manifest."""
     from sshwarma.admin.backup import write_backup, write_partial_backup
 
-    return (write_partial_backup if without_damaged else write_backup)(database, file)
+    return (write_partial_backup if without_damaged else write_backup)(world, file)
 
 
 def _warn_of_left_out(manifest: dict[str, Any]) -> None:
@@ -71,13 +72,14 @@ def _warn_of_left_out(manifest: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _find_database(invocation: Invocation) -> Iterator[tuple[Settings, Path]]:
-    """Return the settings of a world, and its database.
+def _find_world(invocation: Invocation) -> Iterator[tuple[Settings, WorldPlace]]:
+    """Return the settings of a world, and where it is.
 
-    If that is gone, and a running server still has it, it is a copy which the server makes.
+    If its file is gone, and a running server still has it, it is a copy which the server makes.
     """
     from sshwarma.admin.data_dir_owner import check_data_dir_owner
     from sshwarma.admin.lost_world import HeldWorldError
+    from sshwarma.admin.world_place import find_place
 
     try:
         settings = invocation.world_settings()
@@ -92,11 +94,11 @@ def _find_database(invocation: Invocation) -> Iterator[tuple[Settings, Path]]:
             copy.unlink(missing_ok=True)
     else:
         check_data_dir_owner(settings.data_dir)
-        yield settings, settings.database_file
+        yield settings, find_place(settings)
 
 
 def _write_to_stdout(
-    invocation: Invocation, settings: Settings, database: Path, without_damaged: bool
+    invocation: Invocation, settings: Settings, world: WorldPlace, without_damaged: bool
 ) -> int:
     """Write a backup to standard output, and about it to standard error."""
     from sshwarma.admin.work_directory import make_work_directory
@@ -111,7 +113,7 @@ def _write_to_stdout(
     place = Path(tempfile.gettempdir()) if is_read_only else settings.data_dir
     with make_work_directory(place) as work:
         archive = work / "backup.tar.gz"
-        manifest = _write(database, archive, without_damaged)
+        manifest = _write(world, archive, without_damaged)
         with archive.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
@@ -137,11 +139,11 @@ def _describe(file: str, settings: Settings, manifest: dict[str, Any]) -> str:
 def restore(invocation: Invocation, file: Path, force: bool) -> int:
     """Restore the data directory from the backup FILE.
 
-    FILE can also be the copy that an upgrade kept, such as world-before-0012.db, or - for a backup
-    on standard input.
+    A backup of a world on PostgreSQL is restored into the database that the settings name, which
+    must be empty. FILE can also be the copy that an upgrade kept, such as world-before-0012.db, or
+    - for a backup on standard input.
     """
     from sshwarma.admin.data_dir_owner import check_data_dir_owner
-    from sshwarma.admin.restore import restore_backup
     from sshwarma.world.migrate import newest_revision
 
     exit_on_signals()
@@ -151,13 +153,13 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     check_data_dir_owner(settings.data_dir)
     if isinstance(source, Path):
         check_ends(source, may_be_device=True)  # what does not begin as a backup is refused
-    manifest = restore_backup(source, settings.data_dir, force=force)
+    manifest = _restore(source, settings, force=force)
     made_at = f" of {manifest['made_at']}" if "made_at" in manifest else ""
     is_newest = manifest["schema"] == newest_revision()
     if is_newest:
         invocation.record(settings, f"restore {file}{made_at}")
     origin = "standard input" if str(file) == STANDARD_STREAM else file
-    lines = [f"Restored {settings.database_file} from {origin}"]
+    lines = [f"Restored {settings.database or settings.database_file} from {origin}"]
     if manifest["replaced"]:
         lines.append(f"The world that was there is kept: {manifest['replaced']}")
     if manifest["replaced_logs"]:
@@ -180,9 +182,32 @@ def restore(invocation: Invocation, file: Path, force: bool) -> int:
     if not is_newest:
         lines.append(
             f"Its schema is {manifest['schema']}: install the version that it is of, or let"
-            " sshwarma serve upgrade it. The audit of such a world has no row of this restore."
+            f" sshwarma {'migrate' if settings.database else 'serve'} upgrade it. The audit of such"
+            " a world has no row of this restore."
         )
     return invocation.show(manifest, *lines)
+
+
+def _restore(source: Path | IO[bytes], settings: Settings, *, force: bool) -> dict[str, Any]:
+    """Restore a backup where the settings say; return its manifest.
+
+    Raises:
+        Conflict: if a database on PostgreSQL should be replaced.
+    """
+    from sshwarma.admin.postgres_restore import restore_to_postgres
+    from sshwarma.admin.restore import restore_backup
+    from sshwarma.admin.world_place import PostgresWorld, find_place
+    from sshwarma.world.errors import Conflict
+
+    place = find_place(settings)
+    if not isinstance(place, PostgresWorld):
+        return restore_backup(source, settings.data_dir, force=force)
+    if force:
+        raise Conflict(
+            "A database on PostgreSQL is never replaced: --force is for a world in a file.",
+            hint="Create an empty database with createdb, name it in the settings, and restore.",
+        )
+    return restore_to_postgres(source, place)
 
 
 def _describe_missing(count: int, manifest: dict[str, Any]) -> str:

@@ -38,6 +38,7 @@ def info(invocation: Invocation) -> int:
         ("agents", agents or "none"),
         ("rooms", f"{facts['rooms']}"),
         ("things", f"{facts['things']}"),
+        *([("database", facts["database"])] if "database" in facts else []),
         ("rows of talk", f"{facts['rows']}"),
         ("rows of the audit", f"{facts['audit_rows']}"),
         ("attachments", f"{facts['attachments']}"),

@@ -14,6 +14,7 @@ from sshwarma.cli.termination import exit_on_signals
 
 if TYPE_CHECKING:
     from sshwarma.settings import Settings
+    from sshwarma.world.world import World
 
 
 @click.command()
@@ -43,7 +44,8 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
         check_ends(key)
     text = key.read_text(encoding="utf-8", errors="replace") if key is not None else ""
     result = asyncio.run(_create_world(settings, owner, text))
-    lines = [f"Created a world in {settings.data_dir}"]
+    place = settings.database or settings.data_dir
+    lines = [f"Created a world in {place}"]
     if owner is not None:
         lines.append(f"{owner} is its owner, with {result['fingerprint']}")
     else:
@@ -57,20 +59,27 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
     from sshwarma.admin.database_copy import store_on_disk
     from sshwarma.admin.key_operations import read_public_keys
     from sshwarma.admin.lost_world import check_no_world_was_lost
-    from sshwarma.admin.operations import run_operation
+    from sshwarma.admin.upgrade import check_free
     from sshwarma.admin.work_directory import make_work_directory
     from sshwarma.cli.offline import open_offline
     from sshwarma.common.files import give_name
+    from sshwarma.world.move_mark import check_not_moved
     from sshwarma.world.names import check_person_name
 
     if owner is not None:
         check_person_name(owner)  # refused before anything is made
         read_public_keys(key)
+    if settings.database:
+        check_free(settings)
+        data_dir_modes.make_data_dir_private(settings.data_dir)
+        async with open_offline(settings) as world:
+            fingerprint = await _add_owner(world, owner, key)
+        return {"data_dir": str(settings.data_dir), "owner": owner, "fingerprint": fingerprint}
+    check_not_moved(settings.database_file)
     if settings.database_file.exists():
         raise FileExistsError(f"The directory {settings.data_dir} already contains a world.")
     check_no_world_was_lost(settings.database_file)
     data_dir_modes.make_data_dir_private(settings.data_dir)
-    fingerprint = None
     with (
         data_dir_lock.lock_data_dir(settings.data_dir),
         make_work_directory(settings.data_dir) as work,
@@ -79,16 +88,24 @@ async def _create_world(settings: Settings, owner: str | None, key: str) -> dict
         place.mkdir(mode=0o700)
         draft = settings.model_copy(update={"data_dir": place})
         async with open_offline(draft) as world:
-            await run_operation(world, "record_command", {"action": "init"})
-            if owner is not None:
-                arguments = {"name": owner, "public_key": key, "role": "owner"}
-                added = await run_operation(world, "keys_add", arguments)
-                fingerprint = added["fingerprint"]
+            fingerprint = await _add_owner(world, owner, key)
         give_name(
             draft.database_file, settings.database_file
         )  # complete: it may be killed before, and after
         store_on_disk(settings.data_dir)
     return {"data_dir": str(settings.data_dir), "owner": owner, "fingerprint": fingerprint}
+
+
+async def _add_owner(world: World, owner: str | None, key: str) -> str | None:
+    """Record the creation of a world, and add its owner, whose key is returned."""
+    from sshwarma.admin.operations import run_operation
+
+    await run_operation(world, "record_command", {"action": "init"})
+    if owner is None:
+        return None
+    arguments = {"name": owner, "public_key": key, "role": "owner"}
+    added = await run_operation(world, "keys_add", arguments)
+    return str(added["fingerprint"])
 
 
 @click.command()
@@ -97,14 +114,23 @@ def migrate(invocation: Invocation) -> int:
     """Upgrade the world to the schema of this version.
 
     The database is copied beside first, to world-before-NNNN.db. Delete the copy when the new
-    version has proved itself. sshwarma serve does the same at its start.
+    version has proved itself. sshwarma serve does the same at its start, but not on PostgreSQL:
+    there nothing is copied, so make a backup first.
     """
     from sshwarma.admin.data_dir_lock import lock_data_dir
-    from sshwarma.admin.upgrade import upgrade_database
+    from sshwarma.admin.upgrade import upgrade_database, upgrade_postgres
     from sshwarma.world.migrate import newest_revision
 
     exit_on_signals()
     settings = invocation.world_settings()
+    if settings.database:
+        before, after = upgrade_postgres(settings)
+        record: dict[str, str | None] = {"before": before, "after": after, "copy": None}
+        if before == after:
+            return invocation.show(record, f"{settings.database} is at schema {after}.")
+        invocation.record(settings, f"migrate {before} to {after}")
+        line = f"Upgraded {settings.database} from schema {before} to {after}."
+        return invocation.show(record, line)
     with lock_data_dir(settings.data_dir):
         upgrade = upgrade_database(settings.database_file)
     if upgrade is None:

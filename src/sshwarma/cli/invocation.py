@@ -102,18 +102,20 @@ class Invocation:
             NotFound: if there is no such world, with those whose servers are running.
             LostWorldError: if its database is gone; HeldWorldError if a server still has it.
             MovedServerError: if the directory was moved under its server.
+            MovedWorldError: if the world is on PostgreSQL, and the settings do not say so.
             SystemExit: as `settings`.
         """
         from sshwarma.admin.data_dir_lock import check_no_server_was_moved
         from sshwarma.admin.data_dir_owner import describe_new_world
         from sshwarma.admin.lost_world import check_no_server_holds_it, check_no_world_was_lost
         from sshwarma.admin.running_worlds import find_running_worlds
+        from sshwarma.cli.world_link import find_present_world, with_served_database
         from sshwarma.world.errors import NotFound
 
         settings = settings or self.settings()
         try:
-            if settings.database or settings.database_file.exists():
-                return settings
+            if (found := find_present_world(settings)) is not None:
+                return found
         except PermissionError:  # the lock reports whose directory it is
             return settings
         check_no_server_holds_it(settings.database_file)
@@ -122,7 +124,7 @@ class Invocation:
         if is_default_directory(settings) and len(running) == len(own) == 1:
             found = settings.model_copy(update={"data_dir": running[0]})
             found.model_fields_set.discard("data_dir")  # nobody has named it: commands say it
-            return found
+            return with_served_database(found)
         check_no_server_was_moved(settings.data_dir)
         check_no_world_was_lost(settings.database_file)
         servers = f"Servers are running with: {', '.join(map(str, running))}."
@@ -147,10 +149,11 @@ class Invocation:
         from sshwarma.admin.lost_world import LostWorldError
         from sshwarma.admin.running_worlds import find_running_worlds
         from sshwarma.world.errors import NotFound
+        from sshwarma.world.move_mark import MovedWorldError
 
         try:
             return self.world_settings(settings), ""
-        except (LostWorldError, MovedServerError):  # which a check finds, too
+        except (LostWorldError, MovedServerError, MovedWorldError):  # which a check finds, too
             return settings, ""
         except NotFound as error:
             return settings, str(error) if find_running_worlds() else ""
@@ -253,6 +256,8 @@ class Invocation:
 
         file = find_settings_file() if self.config is None else None
         lines = [f"Settings: {file.absolute()}"] if file is not None else []
+        if settings.database:
+            lines.append(f"Database: {settings.database}")
         print_lines([f"World: {settings.data_dir}", *lines], to_stderr=True)
 
     def show(self, result: Any, *lines: str) -> int:

@@ -27,7 +27,9 @@ def refuse_second_world(settings: Settings) -> None:
     from sshwarma.admin.running_worlds import find_running_worlds
     from sshwarma.world.errors import Conflict
 
-    if not is_default_directory(settings) or settings.database_file.exists():
+    if not is_default_directory(settings) or settings.database:
+        return
+    if settings.database_file.exists():
         return
     for folder in settings.data_dir.absolute().parents:
         if os.path.lexists(folder / settings.database_file.name):

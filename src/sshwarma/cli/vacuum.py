@@ -15,10 +15,16 @@ def vacuum(invocation: Invocation) -> int:
 
     A running server does so in small steps, while people go on; it also does by itself, unless the
     setting retention.vacuum is false. Without a server the database is rebuilt, which needs
-    twice its size on disk.
+    twice its size on disk. A world on PostgreSQL needs none of this.
     """
     from sshwarma.admin.vacuum import rebuild_database
+    from sshwarma.world.errors import Conflict
 
+    if invocation.world_settings().database:
+        raise Conflict(
+            "The world is on PostgreSQL, which uses the space of what was removed again by itself.",
+            hint="To give it back to the disk, stop the server and run VACUUM FULL with psql.",
+        )
     done = invocation.change_with_or_without_server(
         "vacuum",
         lambda settings: {"returned": rebuild_database(settings.database_file), "is_shrunk": True},

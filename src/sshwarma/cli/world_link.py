@@ -51,3 +51,41 @@ async def link_world(settings: Settings) -> AsyncIterator[Operate]:
             ) from None
 
     yield ask
+
+
+def find_present_world(settings: Settings) -> Settings | None:
+    """Return settings that name the world of their directory, or None.
+
+    Raises:
+        NotFound: if the directory of a world on PostgreSQL does not exist.
+        MovedWorldError: if the world is on PostgreSQL, and no setting and no server says so.
+    """
+    from sshwarma.world.errors import NotFound
+    from sshwarma.world.move_mark import check_not_moved, read_file_mark
+
+    if settings.database:
+        if settings.data_dir.exists():
+            return settings
+        raise NotFound(
+            f"The directory {settings.data_dir} does not exist: a world on PostgreSQL has its host"
+            " key and the files of its rooms in one.",
+            hint="Give its --data-dir. sshwarma serve and sshwarma init make a new one.",
+        )
+    if settings.database_file.exists() and read_file_mark(settings.database_file) is None:
+        return settings
+    if (served := with_served_database(settings)).database:
+        return served
+    check_not_moved(settings.database_file)
+    return None
+
+
+def with_served_database(settings: Settings) -> Settings:
+    """Return settings with the database that a running server has, if any.
+
+    Who types a command may not have the settings of the server.
+    """
+    from sshwarma.admin.doctor_server import ask_server
+
+    answer = ask_server(settings.data_dir, "database_address") or {}
+    address = str(answer.get("database") or "")
+    return settings.model_copy(update={"database": address}) if address else settings

@@ -22,6 +22,23 @@ def read_used_hashes(conn: Connection) -> set[str]:
     return {sha256 for (sha256,) in conn.execute(query) if sha256}
 
 
+def read_used_sizes(conn: Connection) -> dict[str, int]:
+    """Return the sizes of the contents that a world names, by hash.
+
+    Raises:
+        ValueError: if it names something that is no hash.
+    """
+    query = union(
+        select(manifest_entries.c.sha256, manifest_entries.c.size),
+        select(git_pushes.c.pack_sha256, git_pushes.c.pack_size),
+        select(toolset_files.c.sha256, toolset_files.c.size),
+    )
+    found = [(name, int(size)) for name, size in conn.execute(query) if name]
+    if any(not SHA256.fullmatch(name) for name, _ in found):
+        raise ValueError("a file has an invalid hash")
+    return dict(found)
+
+
 def read_sizes_in_file(database: Path) -> dict[str, int]:
     """Return the sizes of the contents that a database file names, by their hash.
 

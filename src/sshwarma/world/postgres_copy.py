@@ -157,6 +157,12 @@ class BulkConnection:
             SchemaError: if not, with what to do.
         """
         check_settings(self.conn, self.place)
+        if self.read_revision() is not None:
+            raise SchemaError(
+                f"{self.place} already contains a world, which is not replaced. Make an empty"
+                " database for it, and name that: createdb --encoding=UTF8 --locale=C.UTF-8"
+                " --template=template0 NAME"
+            )
         check_empty(self.conn, self.place)
 
     def count_world(self) -> dict[str, Any]:
