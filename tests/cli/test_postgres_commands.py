@@ -99,6 +99,8 @@ def test_every_command_works_without_a_server(run: Run, empty: DatabaseUrl, data
     facts = json.loads(said)
     assert facts["database"] == empty.text and facts["bytes"]["database"] > 1_000_000
     assert "unused" not in facts["bytes"]
+    status, said = run("migrate-to", empty.text)
+    assert status == 1 and f"The world is in {empty.text} already." in said
     status, said = run("vacuum")
     assert status == 1 and "which uses the space of what was removed again by itself" in said
 

@@ -114,6 +114,8 @@ def _move(settings: Settings, target: str, progress: Progress) -> tuple[MovedWor
             hint="To move it to another server, use sshwarma backup and sshwarma restore.",
         )
     if not settings.database_file.exists():
+        if settings.database:
+            raise Conflict(f"The world is in {target} already.")
         raise NotFound(
             f"The directory {settings.data_dir} has no file {settings.database_file.name} to move.",
             hint="Give the --data-dir of a world in a file.",
