@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from sshwarma.world import (
     usage,
 )
 from sshwarma.world.access import set_member
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import WorldError
 from sshwarma.world.reports import ReportResult, ReportScope
 from sshwarma.world.schema import tool_calls, toolset_files
@@ -133,7 +133,7 @@ async def bobs(shared_world: World) -> Asking:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def own_bobs(world_file: Path) -> AsyncIterator[Asking]:
+async def own_bobs(database: Location) -> AsyncIterator[Asking]:
     """Bob, in a world of the test's own."""
-    async with opened(world_file) as world:
+    async with opened(database) as world:
         yield await keep_secrets(world)

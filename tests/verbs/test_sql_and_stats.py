@@ -1,9 +1,6 @@
-"""/schema, /sql, /stats and finding old words: what they give, and to whom."""
+"""/sql, /stats and finding old words: what they give, and to whom."""
 
 from __future__ import annotations
-
-import sqlite3
-from contextlib import closing
 
 import pytest
 from sqlalchemy import text
@@ -56,37 +53,12 @@ def shown(result: object) -> str:
     return render_plain(draw_result(result))
 
 
-# -- schema
-
-
-async def test_schema_verb_matches_the_database(world: World, guest: Someone) -> None:
-    found = {one.name: one for one in (await do(guest, "/schema")).relations}
-    with closing(sqlite3.connect(world.store.path)) as database:
-        for name, one in found.items():
-            names = [row[1] for row in database.execute(f'PRAGMA table_xinfo("{name}")')]
-            assert [column.name for column in one.columns] == names
-            query = "SELECT type, sql FROM sqlite_master WHERE name = ?"
-            assert database.execute(query, (name,)).fetchone() == (one.kind, one.sql)
-    assert found["messages"].readable and found["usage"].readable
-    assert not found["agent_keys"].readable
-    assert not [name for name in found if name.startswith(("sqlite_", "rows_fts_"))]
-    screen = shown(await do(guest, "/schema"))
-    assert "messages" in screen and "group_id" in screen and "agent_keys" in screen
-
-
-async def test_schema_of_one_table_is_shown_in_full(guest: Someone) -> None:
-    screen = shown(await do(guest, "/schema usage"))
-    assert screen.startswith("usage (table)\n")
-    assert "prompt_tokens" in screen and "CREATE TABLE" in screen and "INTEGER" in screen
-    assert "CREATE VIEW messages" in shown(await do(guest, "/schema MESSAGES"))
-    assert "not read by /sql" in shown(await do(guest, "/schema tokens"))
-
-
 # -- sql
 
 
 @pytest.mark.process
-async def test_sql_result_is_a_table_that_reports_omissions(bob: Someone) -> None:
+async def test_sql_result_is_a_table_that_reports_omissions(bob: Someone, store_name: str) -> None:
+    repeat = "repeat('x', {})" if store_name == "postgres" else "printf('%.*c', {}, 'x')"
     await do(bob, "two\nlines and\ttabs")
     screen = shown(await do(bob, "/sql SELECT role, NULL AS empty, content FROM messages"))
     assert screen.split("\n") == [
@@ -95,12 +67,14 @@ async def test_sql_result_is_a_table_that_reports_omissions(bob: Someone) -> Non
         "1 row.",
     ]
     assert (
-        shown(await do(bob, "/sql SELECT role FROM messages WHERE 0")) == "0 rows. Columns: role."
+        shown(await do(bob, "/sql SELECT role FROM messages WHERE 1 = 0"))
+        == "0 rows. Columns: role."
     )
-    numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT 300)"
-    screen = shown(await do(bob, f"/sql {numbers} SELECT x, printf('%.*c', 2000, 'y') FROM t"))
+    numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t)"
+    query = f"{numbers} SELECT x, {repeat.format(2000)} FROM t LIMIT 300"
+    screen = shown(await do(bob, f"/sql {query}"))
     assert "more not shown" in screen and "cut at 1000 characters: substr() reads on" in screen
-    long = shown(await do(bob, "/sql SELECT printf('%.*c', 100, 'x'), 1"))
+    long = shown(await do(bob, f"/sql SELECT {repeat.format(100)}, 1"))
     assert "x" * 59 + "…  1" in long
     assert dump_json(await do(bob, "/sql SELECT 1 AS one, 'x' AS two")) == {
         "columns": ["one", "two"], "rows": [[1, "x"]], "more": 0, "uncounted": False,

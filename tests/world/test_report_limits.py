@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,18 +20,21 @@ from sshwarma.world import (
     reports,
     rows,
 )
+from sshwarma.world.databases import Location
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.reports import Reports, ReportScope
 from sshwarma.world.world import World
 from support.asking import Asking
 from support.waiting import until
 
-pytestmark = [pytest.mark.sqlite, pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
-ENDLESS = [
+ENDLESS = "SELECT count(*) FROM things a, things b, things c, things d, things e"
+
+ENDLESS_FOR_SQLITE = [
     "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT count(*) FROM t",
-    "SELECT count(*) FROM things a, things b, things c, things d, things e",
+    ENDLESS,
     # One function that no handler inside SQLite can end.
     "SELECT length(replace(printf('%.*c', 4000000, 'a'), printf('%.*c', 2000000, 'a') || 'b', ''))",
 ]
@@ -52,11 +56,12 @@ TOO_MUCH = [
 ]
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("sql", "seconds"),
     [
-        pytest.param(ENDLESS[0], REPORT_TIMEOUT_SECONDS, marks=pytest.mark.soak),
-        *((sql, 0.5) for sql in ENDLESS),
+        pytest.param(ENDLESS, REPORT_TIMEOUT_SECONDS, marks=pytest.mark.soak),
+        *((sql, 0.5) for sql in ENDLESS_FOR_SQLITE),
     ],
 )
 async def test_endless_query_times_out(
@@ -73,11 +78,13 @@ async def test_endless_query_times_out(
     assert 0 < cpu_seconds < reports.PROCESS_TIMEOUT_SECONDS + 1
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("sql", TOO_BIG)
 async def test_value_over_the_size_limit_is_refused(bobs: Asking, sql: str) -> None:
     assert "exceeds 8 MiB" in (await bobs.refused(sql)).message
 
 
+@pytest.mark.sqlite
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system bounds no memory")
 @pytest.mark.parametrize("sql", TOO_MUCH)
 async def test_query_over_the_memory_limit_is_refused(
@@ -89,17 +96,22 @@ async def test_query_over_the_memory_limit_is_refused(
     assert "exceeded 128 MiB of memory" in (await bobs.refused(sql)).message
 
 
-async def test_rows_cells_and_size_are_capped_and_reported(bobs: Asking) -> None:
-    numbers = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t LIMIT {}) "
-    answer = await bobs.ask(numbers.format(250) + "SELECT x FROM t")
+async def test_rows_cells_and_size_are_capped_and_reported(bobs: Asking, store_name: str) -> None:
+    repeat, blob = "printf('%.*c', {}, 'x')", "x'00ff'"
+    if store_name == "postgres":
+        repeat, blob = "repeat('x', {})", r"'\x00ff'::bytea"
+    numbers = (
+        "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT {} FROM t LIMIT {}"
+    )
+    answer = await bobs.ask(numbers.format("x", 250))
     assert (len(answer.rows), answer.more, answer.uncounted) == (MAX_REPORT_ROWS, 50, False)
-    answer = await bobs.ask(numbers.format(10**9) + "SELECT x FROM t")
+    answer = await bobs.ask(numbers.format("x", 10**9))
     assert len(answer.rows) == MAX_REPORT_ROWS and answer.uncounted
-    answer = await bobs.ask("SELECT printf('%.*c', 5000, 'x'), 'short', x'00ff'")
-    long, short, blob = answer.rows[0]
+    answer = await bobs.ask(f"SELECT {repeat.format(5000)}, 'short', {blob}")
+    long, short, shown = answer.rows[0]
     assert isinstance(long, str) and len(long) == MAX_REPORT_CELL_CHARACTERS and long.endswith("…")
-    assert (short, blob, answer.cut_cells) == ("short", "x'00ff'", 1)
-    answer = await bobs.ask(numbers.format(150) + "SELECT printf('%.*c', 900, 'x') FROM t")
+    assert (short, shown, answer.cut_cells) == ("short", "x'00ff'", 1)
+    answer = await bobs.ask(numbers.format(repeat.format(900), 150))
     assert sum(len(str(cell)) for row in answer.rows for cell in row) <= MAX_REPORT_CHARACTERS
     assert len(answer.rows) + answer.more == 150 and answer.more > 50
     answer = await bobs.ask("SELECT 1 AS " + "c" * 500)
@@ -112,7 +124,7 @@ async def test_running_and_waiting_queries_are_limited(
     bobs = own_bobs
     monkeypatch.setattr(reports, "MAX_WAITING_REPORTS", 3)
     monkeypatch.setattr(reports, "REPORT_TIMEOUT_SECONDS", 1)
-    slow = [asyncio.create_task(bobs.refused(ENDLESS[0])) for _ in range(3)]
+    slow = [asyncio.create_task(bobs.refused(ENDLESS)) for _ in range(3)]
     await until(lambda: bobs.world.reports._waiting == 3)
     with pytest.raises(Unavailable, match="3 queries are waiting"):
         await bobs.ask("SELECT 1")
@@ -123,6 +135,12 @@ async def test_running_and_waiting_queries_are_limited(
     assert await bobs.column("SELECT 1") == [1]
 
 
+def running_of(reports: Reports) -> set[Any]:
+    """What runs at the moment: processes, or connections."""
+    found: set[Any] = reports._runner._running  # type: ignore[attr-defined]
+    return found
+
+
 async def do_meanwhile(world: World) -> None:
     """The world answers while questions run."""
     await world.change(
@@ -130,21 +148,22 @@ async def do_meanwhile(world: World) -> None:
     )
 
 
+@pytest.mark.sqlite
 async def test_cancelled_query_ends_its_process(bobs: Asking) -> None:
-    asking = asyncio.create_task(bobs.ask(ENDLESS[0]))
-    await until(lambda: bool(bobs.world.reports._running))
-    (process,) = bobs.world.reports._running
+    asking = asyncio.create_task(bobs.ask(ENDLESS))
+    await until(lambda: bool(running_of(bobs.world.reports)))
+    (process,) = running_of(bobs.world.reports)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert process.returncode is not None
-    assert not bobs.world.reports._running
+    assert not running_of(bobs.world.reports)
 
 
-async def test_closing_the_world_ends_running_queries(newborn: Path) -> None:
-    asked = Reports(newborn)
-    asking = asyncio.create_task(asked.run_query(ENDLESS[0], ReportScope("x", ())))
-    await until(lambda: bool(asked._running))
+async def test_closing_the_world_ends_running_queries(database: Location) -> None:
+    asked = Reports(database)
+    asking = asyncio.create_task(asked.run_query(ENDLESS, ReportScope("x", ())))
+    await until(lambda: bool(running_of(asked)))
     await asked.close()
     with pytest.raises(Unavailable, match="The query was stopped"):
         await asking

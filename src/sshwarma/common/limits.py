@@ -704,7 +704,8 @@ MAX_REPORT_ROWS: Final = 200
 """Rows shown of a report; the rest are counted. They are for reading: LIMIT and OFFSET read on."""
 
 MAX_REPORT_VALUE_BYTES: Final = 8 * MIB
-"""Bytes of one value of a report, also of those that lead to it: SQLite holds them in memory."""
+"""Bytes of one value of a report, also of those that lead to it: the database holds them in
+memory."""
 
 MAX_REPORT_CELL_CHARACTERS: Final = 1_000
 """Characters shown of one value: one long text cannot fill a report."""
@@ -717,7 +718,7 @@ MAX_REPORT_MEMORY_BYTES: Final = 128 * MIB
 """Bytes of memory of the process that runs a query. A query can build a value of any size."""
 
 MAX_RUNNING_REPORTS: Final = 2
-"""Queries that run at the same time: each is a process."""
+"""Queries that run at the same time: each is a process, of this machine or of PostgreSQL."""
 
 MAX_WAITING_REPORTS: Final = 20
 """Queries that wait; the next is refused. Each takes up to REPORT_TIMEOUT_SECONDS, so that later

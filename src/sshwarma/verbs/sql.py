@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
-from sqlalchemy import Connection, text
-
 from sshwarma.common.limits import (
     MAX_REPORT_CELL_CHARACTERS,
     MAX_REPORT_CHARACTERS,
@@ -21,6 +19,7 @@ from sshwarma.verbs.views import draw_columns, draw_hint, format_count, view, vi
 from sshwarma.world import reports
 from sshwarma.world.access import Right
 from sshwarma.world.caller import Caller
+from sshwarma.world.database_schema import Relation, SchemaColumn, name_dialect, read_relations
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.reader import Reader, next_call
 
@@ -29,32 +28,17 @@ MAX_CELL_CHARACTERS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaColumn:
-    """A column of a table or view; `type` is "" for a computed column."""
-
-    name: str
-    type: str
-    key: bool = False
-    required: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Relation:
-    """A table or view. `readable`: whether /sql can select from it."""
-
-    name: str
-    kind: str
-    readable: bool
-    columns: tuple[SchemaColumn, ...]
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
 class DatabaseSchema:
-    """The current schema; `whole`: whether its one relation is shown in full."""
+    """The current schema.
+
+    Attributes:
+        whole: whether its one relation is shown in full.
+        dialect: the database whose SQL is used, SQLite or PostgreSQL.
+    """
 
     relations: tuple[Relation, ...]
     whole: bool
+    dialect: str
 
 
 @view_for_reader(DatabaseSchema)
@@ -91,6 +75,7 @@ def draw_database_schema(schema: DatabaseSchema, reader: Reader) -> Block:
                 for relation in relations
             ),
         ]
+    lines.append(line(("dim", f"The SQL is that of {schema.dialect}.")))
     return block(*lines, *draw_hint(reader, "{} shows one in full.", "schema", name="NAME"))
 
 
@@ -120,7 +105,7 @@ def _list_column_notes(column: SchemaColumn) -> Iterable[str]:
 
 async def complete_relations(request: CompletionRequest) -> list[Option]:
     """List the tables and views."""
-    relations = await request.caller.world.store.read(_read_relations)
+    relations = await request.caller.world.store.read(read_relations)
     return [(relation.name, "") for relation in relations]
 
 
@@ -131,48 +116,23 @@ RelationName: TypeAlias = Annotated[str, Arg(complete=complete_relations)]
 async def schema(caller: Caller, name: RelationName | None = None) -> DatabaseSchema:
     """Show the tables and views of the database.
 
-    Lists their columns; for one table or view also its SQL.
+    Lists their columns; for one table or view also its SQL. Says whose SQL the database has:
+    SQLite's or PostgreSQL's.
 
     Args:
         name: only this table or view.
     """
-    relations = await caller.world.store.read(_read_relations)
+    relations = await caller.world.store.read(read_relations)
+    dialect = await caller.world.store.read(name_dialect)
     if name is None:
-        return DatabaseSchema(relations, whole=False)
+        return DatabaseSchema(relations, whole=False, dialect=dialect)
     matches = tuple(relation for relation in relations if relation.name == name.lower())
     if not matches:
         names = [relation.name for relation in relations]
         raise unknown_name_error(
             "table or view", name, known=names, hint=next_call("{} lists them.", "schema")
         )
-    return DatabaseSchema(matches, whole=True)
-
-
-def _read_relations(conn: Connection) -> tuple[Relation, ...]:
-    """Read every table and view except those of SQLite and of the search index."""
-    query = text(
-        "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table')"
-        " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'rows!_fts!_%' ESCAPE '!'"
-        " ORDER BY name"
-    )
-    relations = []
-    for name, kind, sql in conn.execute(query):
-        described = conn.execute(
-            text('SELECT name, type, pk, "notnull" FROM pragma_table_xinfo(:name)'), {"name": name}
-        )
-        relations.append(
-            Relation(
-                name,
-                kind,
-                kind == "view" or name in reports.READABLE_TABLES,
-                tuple(
-                    SchemaColumn(column, type_, bool(pk), bool(nn))
-                    for column, type_, pk, nn in described
-                ),
-                sql,
-            )
-        )
-    return tuple(relations)
+    return DatabaseSchema(matches, whole=True, dialect=dialect)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +217,8 @@ async def sql(caller: Caller, text: Text) -> QueryResult:
 
     The query reads what you may see: rooms you may enter, your private conversations, your own
     bag, the memory of your projects, and no secrets. At most {MAX_REPORT_ROWS} rows are shown. A
-    query times out after {REPORT_TIMEOUT_SECONDS}.
+    query times out after {REPORT_TIMEOUT_SECONDS}. The SQL is that of the world's database, SQLite
+    or PostgreSQL: schema says which.
 
     For people:
         /schema lists the tables, and /schema tool_calls the columns of one. /help reports has more.

@@ -24,6 +24,7 @@ from sshwarma.world.migrate import (
 from sshwarma.world.move_mark import check_table_not_moved
 from sshwarma.world.postgres_connection import driver_of
 from sshwarma.world.postgres_errors import find_postgres_error
+from sshwarma.world.postgres_report_schema import create_report_schema, ensure_report_role
 from sshwarma.world.schema import metadata
 
 MIN_VERSION: Final = 14
@@ -75,6 +76,7 @@ def _prepare(conn: Connection, place: str) -> None:
         _create(conn, place)
     else:
         check_revision(conn, place)
+    ensure_report_role(driver_of(conn))
 
 
 def check_revision(conn: Connection, place: str) -> None:
@@ -161,4 +163,6 @@ def create_tables(conn: Connection) -> None:
 
 def create_objects(conn: Connection) -> None:
     """Create what the newest schema has besides the tables: views, functions."""
-    driver_of(conn).execute(objects_file().read_bytes(), prepare=False)
+    driver = driver_of(conn)
+    driver.execute(objects_file().read_bytes(), prepare=False)
+    create_report_schema(driver, objects_file().read_text("utf-8"))

@@ -1,6 +1,8 @@
-"""Reports: SQL queries, each in a process of its own (`report_worker`).
+"""Reports: SQL queries of people and models, answered within limits.
 
-So no query can change anything, read what its asker may not (`report_access`), or delay others.
+None can change anything, delay others, or read what its asker may not. On SQLite each runs in a
+process of its own (`report_worker`, limited by `report_access`), on PostgreSQL in a connection of a
+role of their own (`postgres_reports`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import signal
 from asyncio.subprocess import Process
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -21,13 +23,10 @@ from sshwarma.common.limits import (
     MAX_REPORT_CHARACTERS,
     MAX_REPORT_MEMORY_BYTES,
     MAX_REPORT_ROWS,
-    MAX_REPORT_VALUE_BYTES,
     MAX_RUNNING_REPORTS,
     MAX_WAITING_REPORTS,
     REPORT_TIMEOUT_SECONDS,
 )
-from sshwarma.common.messages import INTERNAL_ERROR
-from sshwarma.common.near_names import suggest_names
 from sshwarma.common.processes import (
     SOURCE_FOLDER,
     end_process,
@@ -37,10 +36,11 @@ from sshwarma.common.processes import (
 )
 from sshwarma.common.refusals import count_refusal
 from sshwarma.common.shorten import shorten_name
-from sshwarma.common.units import MIB
-from sshwarma.world import report_access, report_worker
-from sshwarma.world.errors import Forbidden, Invalid, Unavailable, WorldError, empty_error
+from sshwarma.world import report_worker
+from sshwarma.world.databases import DatabaseUrl, Location
+from sshwarma.world.errors import Invalid, Unavailable, empty_error
 from sshwarma.world.reader import next_call
+from sshwarma.world.report_errors import make_failure_error
 
 log = structlog.get_logger(__name__)
 
@@ -51,13 +51,8 @@ _PROGRAM: Final = program_of(report_worker.__name__)
 
 QUERY_KEYWORDS: Final = frozenset({"SELECT", "WITH", "VALUES"})
 
-READABLE_TABLES: Final = frozenset(report_access.TABLE_FILTERS)
-"""Tables that can be read, besides every view."""
-
 _SPACE_PATTERN: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?(?:\*/|$))*", re.DOTALL)
 _WORD_PATTERN: Final = re.compile(r"\w+|\S")
-_SYNTAX_ERROR_PATTERN: Final = re.compile(r'near "(.+)": syntax error$')
-_UNKNOWN_NAME_PATTERN: Final = re.compile(r"no such (table|column|function): (\S+)$")
 
 CellValue = None | int | float | str
 
@@ -94,11 +89,10 @@ class ReportResult:
 class Reports:
     """Answers questions about one database, MAX_RUNNING_REPORTS at a time."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, location: Location) -> None:
+        self._runner = _make_runner(location)
         self._slots = asyncio.Semaphore(MAX_RUNNING_REPORTS)
         self._waiting = 0
-        self._running: set[Process] = set()
 
     async def run_query(self, sql: str, scope: ReportScope) -> ReportResult:
         """Return the answer to one SELECT.
@@ -110,8 +104,6 @@ class Reports:
             Unavailable: if too many queries are waiting.
         """
         _check_statement(sql)
-        if self._path is None:
-            raise Unavailable("SQL questions are not available: this world is on PostgreSQL.")
         if self._waiting >= MAX_WAITING_REPORTS:
             count_refusal("reports")
             raise Unavailable(
@@ -121,9 +113,8 @@ class Reports:
         self._waiting += 1
         try:
             async with self._slots:
-                answer = await self._run(
+                answer = await self._runner.run(
                     {
-                        "path": str(self._path),
                         "sql": sql,
                         "agent": scope.agent_id,
                         "logs": scope.log_ids,
@@ -139,7 +130,7 @@ class Reports:
         finally:
             self._waiting -= 1
         if "failure" in answer:
-            raise _failure_error(sql, answer)
+            raise make_failure_error(sql, answer, REPORT_TIMEOUT_SECONDS)
         return ReportResult(
             tuple(answer["columns"]),
             tuple(tuple(row) for row in answer["rows"]),
@@ -150,11 +141,41 @@ class Reports:
 
     async def close(self) -> None:
         """End the questions that are still running."""
+        await self._runner.close()
+
+
+class _Runner(Protocol):
+    """Asks a database: `run` returns columns and rows, or the kind of a failure."""
+
+    async def run(self, question: dict[str, Any]) -> dict[str, Any]: ...
+
+    async def close(self) -> None: ...
+
+
+def _make_runner(location: Location) -> _Runner:
+    if isinstance(location, DatabaseUrl):
+        from sshwarma.world.postgres_reports import PostgresReports  # with the driver
+
+        return PostgresReports(location.text)
+    return _SqliteReports(location)
+
+
+class _SqliteReports:
+    """Asks an SQLite file, each question in a process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._running: set[Process] = set()
+
+    async def close(self) -> None:
+        """End the questions that are still running."""
         for process in list(self._running):
             kill_process(process)
             await process.wait()
 
-    async def _run(self, question: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, question: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of a process to one question."""
+        sent = json.dumps(question | {"path": str(self._path)}).encode()
         try:
             process = await start_isolated("-S", "-c", _PROGRAM, SOURCE_FOLDER)
         except OSError as error:
@@ -163,7 +184,7 @@ class Reports:
         self._running.add(process)
         try:
             async with asyncio.timeout(PROCESS_TIMEOUT_SECONDS):
-                stdout, stderr = await process.communicate(json.dumps(question).encode())
+                stdout, stderr = await process.communicate(sent)
         except TimeoutError:
             return {"failure": "time"}
         finally:
@@ -200,97 +221,3 @@ def _check_statement(sql: str) -> None:
             hint=next_call("{} lists the tables.", "schema"),
             span=word.span(),
         )
-
-
-def _failure_error(sql: str, answer: dict[str, Any]) -> WorldError:
-    """Return the error message for a failure of the worker."""
-    hint = "Narrow the query: one session_id, fewer joins, a LIMIT inside."
-    match answer["failure"]:
-        case "denied":
-            return _denied_error(sql, answer["what"], answer["name"])
-        case "time":
-            return WorldError(f"The query timed out after {REPORT_TIMEOUT_SECONDS:g} s.", hint=hint)
-        case "memory":
-            return WorldError(
-                f"The query exceeded {MAX_REPORT_MEMORY_BYTES // MIB} MiB of memory.",
-                hint=hint,
-            )
-        case "size":
-            limit = MAX_REPORT_VALUE_BYTES // MIB
-            return WorldError(f"A value in the query exceeds {limit} MiB.", hint=hint)
-        case "statements":
-            return Invalid(
-                "Only one statement is allowed.", hint="Remove everything after the first ;"
-            )
-        case "empty":
-            return empty_error("query", hint="For example: SELECT name FROM tools.")
-        case "wrong":
-            return _sql_error(sql, answer["text"], answer["near"])
-        case "killed":
-            return Unavailable("The query was stopped.")
-    return Unavailable(INTERNAL_ERROR)
-
-
-def _denied_error(sql: str, action: str, name: str) -> WorldError:
-    span = _find_word_span(sql, name) if name else None
-    match action:
-        case "read" if name in READABLE_TABLES:
-            return Forbidden(
-                f"{name} can only be read by its own name.", hint=f"Write FROM {name}.", span=span
-            )
-        case "read":
-            return Forbidden(
-                f"{name} is not readable.",
-                hint=next_call("{} lists the readable tables.", "schema"),
-                span=span,
-            )
-        case "function":
-            return Forbidden(f"The function {name} is not allowed.", span=span)
-        case "virtual":
-            return Forbidden(
-                "A table in the query is not readable.",
-                hint=next_call("{} lists the readable tables.", "schema"),
-            )
-        case "write":
-            return Forbidden("Queries can only read.")
-        case "pragma":
-            return Forbidden(
-                "PRAGMA is not allowed.",
-                hint=next_call("{} shows the columns of a table.", "schema", name="NAME"),
-            )
-        case "attach":
-            return Forbidden("Opening another file is not allowed.")
-    return Forbidden("Only SELECT is allowed.")
-
-
-def _sql_error(sql: str, text: str, near: list[str]) -> WorldError:
-    """SQLite's own message, with the place it refers to where that is known."""
-    names = suggest_names(near) or next_call("{} lists the tables and columns.", "schema")
-    syntax, unknown = _SYNTAX_ERROR_PATTERN.match(text), _UNKNOWN_NAME_PATTERN.match(text)
-    if syntax is not None:
-        return Invalid(
-            f"SQL syntax error at {shorten_name(syntax[1])}.",
-            span=_find_word_span(sql, syntax[1]),
-            hint=names,
-        )
-    if unknown is not None:
-        kind, name = unknown.groups()
-        return Invalid(
-            f"Unknown {kind} {shorten_name(name)}.",
-            span=_find_word_span(sql, name),
-            hint="Use a function of SQLite." if kind == "function" else names,
-        )
-    if "because it is a view" in text:
-        return Forbidden("Queries can only read.")
-    if "incomplete input" in text:
-        return Invalid("The SQL is incomplete.", span=(len(sql), len(sql)))
-    if "bindings" in text:
-        return Invalid("Parameters ? and :name are not supported.", hint="Write the value itself.")
-    return Invalid(f"{text[:1].upper()}{text[1:300].rstrip('.')}.")
-
-
-def _find_word_span(sql: str, word: str) -> tuple[int, int] | None:
-    """Return the span of a word, if it occurs once."""
-    pattern = rf"(?<!\w){re.escape(word)}(?!\w)" if word[0].isalnum() else re.escape(word)
-    matches = list(re.finditer(pattern, sql, re.IGNORECASE))
-    return matches[0].span() if len(matches) == 1 else None

@@ -25,7 +25,7 @@ from sshwarma.world.agents import Agent, AgentDirectory
 from sshwarma.world.bootstrap import BuiltinToolSpec, start_world
 from sshwarma.world.browser_sessions import SignInLinks
 from sshwarma.world.causes import mark_cause
-from sshwarma.world.databases import DatabaseUrl, Location, make_dialect
+from sshwarma.world.databases import Location, make_dialect
 from sshwarma.world.draining import Draining
 from sshwarma.world.errors import WorldError, unknown_name_error
 from sshwarma.world.events import (
@@ -119,7 +119,7 @@ class World:
         await asyncio.to_thread(dialect.claim)
         world = cls()
         world.store = Store(dialect, world.publish)
-        world.reports = Reports(None if isinstance(location, DatabaseUrl) else location)
+        world.reports = Reports(location)
         world.last_use = LastUse(world.store, world.agents)
         world.failed_logins = FailedLogins(world.store)
         try:
