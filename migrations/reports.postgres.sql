@@ -1,6 +1,13 @@
 -- What questions in SQL (/sql) have on PostgreSQL: a schema of their own. Its views are made from
 -- the tables that can be read and from the reporting views; see world/postgres_report_schema.py.
 
+-- A move of a world that was killed may have left them; nobody else has both tables.
+DO $$ BEGIN
+    IF to_regclass('report.login') IS NOT NULL AND to_regclass('report.scope') IS NOT NULL THEN
+        DROP SCHEMA IF EXISTS report, report_gate CASCADE;
+    END IF;
+END $$;
+
 CREATE SCHEMA report;
 REVOKE ALL ON SCHEMA report FROM PUBLIC;
 

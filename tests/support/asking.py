@@ -36,6 +36,15 @@ SECRET = "sesame"
 """Whatever bob must not see has this word in it."""
 
 
+READABLE = (
+    "messages", "tools", "skills", "sessions", "session_state", "chats", "toolsets",
+    "toolset_mcp_servers", "projects", "project_memory", "usage", "tool_calls", "turns", "rows",
+    "things", "equipped", "exits", "tool_overrides", "toolset_files", "workspace_manifests",
+    "manifests", "manifest_entries",
+)  # fmt: skip
+"""All that /sql can read."""
+
+
 @dataclass
 class Asking:
     """Bob, who may enter the lobby and his den, asks about a world full of secrets."""

@@ -18,7 +18,7 @@ from sshwarma.world.databases import DatabaseUrl
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable
 from sshwarma.world.reports import ReportScope
 from sshwarma.world.world import World
-from support.asking import SECRET, Asking
+from support.asking import READABLE, SECRET, Asking
 from support.people import everything, opened
 from support.postgres import PostgresServer
 
@@ -224,6 +224,17 @@ async def test_expressions_never_see_hidden_rows(bobs: Asking, sql: str, oracle:
         await bobs.refused(fill("lobby"))
 
 
+async def test_every_view_is_a_security_barrier(bobs: Asking) -> None:
+    """PostgreSQL tests cheap conditions first; behind a barrier, the asker's last."""
+    query = """
+        SELECT relname, reloptions FROM pg_class WHERE relkind IN ('v', 'm', 'r')
+        AND relnamespace = 'report'::regnamespace AND NOT relname IN ('scope', 'login')
+    """
+    found = dict(as_owner(bobs.world, query))
+    assert set(found) == set(READABLE)
+    assert all(options == ["security_barrier=true"] for options in found.values())
+
+
 async def test_error_of_a_cast_carries_only_visible_values(bobs: Asking) -> None:
     for column, table in (("content", "rows"), ("name", "things"), ("model", "usage")):
         refusal = await bobs.refused(f"SELECT sum({column}::int) FROM {table}")
@@ -321,6 +332,9 @@ async def test_ordinary_queries_are_answered(bobs: Asking) -> None:
         " FROM things WHERE name SIMILAR TO 'l%' OR name ~* '^h' OR (name, kind) < ('b', 'c')",
         "WITH RECURSIVE t(id) AS (SELECT id FROM things WHERE id = 'lobby' UNION SELECT c.id FROM"
         " things c JOIN t ON c.parent_id = t.id) SELECT count(*) FROM t",
+        "SELECT 1 FROM things WHERE name LIKE 'a!%' ESCAPE '!' OR name NOT LIKE '%b' ESCAPE ''",
+        "SELECT name, is_enabled FROM tools WHERE name LIKE 'sshwarma:%'",
+        "SELECT tool_id, status, error FROM tool_calls ORDER BY started_at DESC LIMIT 5",
         "SELECT extract(epoch FROM now()), current_date, now() - interval '1 day'",
         "SELECT substring(name from 1 for 2), trim(name), name COLLATE \"C\" FROM things",
         "SELECT x.value FROM jsonb_array_elements_text('[1]') WITH ORDINALITY AS x(value, at)",

@@ -14,18 +14,10 @@ from sshwarma.world import (
 )
 from sshwarma.world.errors import Forbidden, Invalid, Unavailable
 from sshwarma.world.reports import Reports, ReportScope
-from support.asking import SECRET, Asking
+from support.asking import READABLE, SECRET, Asking
 from support.people import everything
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
-
-
-READABLE = (
-    "messages", "tools", "skills", "sessions", "session_state", "chats", "toolsets",
-    "toolset_mcp_servers", "projects", "project_memory", "usage", "tool_calls", "turns", "rows",
-    "things", "equipped", "exits", "tool_overrides", "toolset_files", "workspace_manifests",
-    "manifests", "manifest_entries",
-)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", READABLE)

@@ -34,9 +34,7 @@ class Relation:
 
 
 _SQLITE_RELATIONS: Final = (
-    "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table')"
-    " AND name NOT LIKE 'sqlite!_%' ESCAPE '!' AND name NOT LIKE 'rows!_fts%' ESCAPE '!'"
-    " AND name <> 'rows_indexed' ORDER BY name"
+    "SELECT name, type, sql FROM sqlite_master WHERE type IN ('view', 'table') ORDER BY name"
 )
 _SQLITE_COLUMNS: Final = (
     'SELECT :name, name, type, pk, "notnull" FROM pragma_table_xinfo(:name) ORDER BY cid'
@@ -67,9 +65,17 @@ def name_dialect(conn: Connection) -> str:
 
 
 def read_relations(conn: Connection) -> tuple[Relation, ...]:
-    """Read all tables and views but the database's own and the search index."""
+    """Read all tables and views but those that one database alone has.
+
+    Those are its own, those of the search index on SQLite, and those of servers on PostgreSQL.
+    """
     is_postgres = conn.dialect.name == "postgresql"
-    found = conn.execute(text(_POSTGRES_RELATIONS if is_postgres else _SQLITE_RELATIONS)).all()
+    query = text(_POSTGRES_RELATIONS if is_postgres else _SQLITE_RELATIONS)
+    found = [
+        (name, kind, sql)
+        for name, kind, sql in conn.execute(query)
+        if kind == "view" or name in metadata.tables or name == "alembic_version"
+    ]
     columns: dict[str, list[SchemaColumn]] = {name: [] for name, _, _ in found}
     if is_postgres:
         rows: list[Any] = list(conn.execute(text(_POSTGRES_COLUMNS)))
@@ -77,6 +83,8 @@ def read_relations(conn: Connection) -> tuple[Relation, ...]:
         query = text(_SQLITE_COLUMNS)
         rows = [row for name in columns for row in conn.execute(query, {"name": name})]
     for name, column, type_, key, required in rows:
+        if name not in columns:
+            continue
         columns[name].append(SchemaColumn(column, type_, bool(key), bool(required)))
     return tuple(
         Relation(

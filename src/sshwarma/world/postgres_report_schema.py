@@ -37,8 +37,8 @@ log = structlog.get_logger(__name__)
 
 SCHEMA: Final = "report"
 
-MAX_ROLE_PREFIX_CHARACTERS: Final = 50
-"""Characters of a database's name that its role has: names have at most 63 bytes."""
+MAX_ROLE_PREFIX_BYTES: Final = 50
+"""Bytes of a database's name that its role has: names have at most 63 bytes."""
 
 TEMP_FILE_LIMIT: Final = "64MB"
 """Files of one question, for what its sorts and joins cannot hold in memory."""
@@ -97,8 +97,9 @@ def create_report_schema(driver: psycopg.Connection[Any], views: str) -> None:
         text = _CREATE_VIEW.sub(r"CREATE VIEW report.\1 WITH (security_barrier) AS", statement)
         _execute(driver, text)
     _set_search_path(driver, path)
-    name = f"{driver.info.dbname[:MAX_ROLE_PREFIX_CHARACTERS]}_report"
-    driver.execute("INSERT INTO report.login VALUES (%s, %s)", (name, secrets.token_urlsafe(24)))
+    prefix = driver.info.dbname.encode()[:MAX_ROLE_PREFIX_BYTES].decode(errors="ignore")
+    login = (f"{prefix}_report", secrets.token_urlsafe(24))
+    driver.execute("INSERT INTO report.login VALUES (%s, %s)", login)
 
 
 def ensure_report_role(driver: psycopg.Connection[Any]) -> None:
@@ -160,6 +161,9 @@ def _list_role_statements(
         statements += [
             f"GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {name}",
             f"ALTER ROLE {name} SET temp_file_limit = '{TEMP_FILE_LIMIT}'",
+            # A mistake in a question does not concern operators, and the question may be private.
+            f"ALTER ROLE {name} SET log_min_messages = 'fatal'",
+            f"ALTER ROLE {name} SET log_min_error_statement = 'panic'",
             "DO $$ DECLARE one regprocedure; BEGIN FOR one IN SELECT oid FROM pg_proc"
             f" WHERE proname ~ '^{REVOKED_FUNCTIONS}$' AND prokind = 'f' LOOP EXECUTE format("
             "'REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', one); EXECUTE format("
