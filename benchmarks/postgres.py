@@ -79,7 +79,7 @@ def run_server(address: str, writers: int, seconds: float, hot: float) -> Run:
 
 
 async def measure_hearing(address: str, seconds: float) -> tuple[list[float], list[float]]:
-    """Return milliseconds from the start of a write until it is stored, and heard elsewhere.
+    """Return milliseconds until a line is stored, and until another server hears it.
 
     Two servers; the first also writes ELSEWHERE_RATE rows a second to other rooms.
     """

@@ -1,7 +1,7 @@
 -- What PostgreSQL has besides the tables: the words of a text for searching, and the views, which
 -- have the columns of SQLite's.
 
--- The words that SQLite's tokenizer `unicode61 remove_diacritics 2` finds. A text over 256 Ki
+-- The words that SQLite's tokenizer `unicode61 remove_diacritics 2` finds. A text over 128 Ki
 -- characters is found by its beginning: an index entry has a limit of a megabyte.
 CREATE FUNCTION search_words(content text) RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN to_tsvector(
@@ -9,7 +9,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN to_tsvector(
     regexp_replace(
         normalize(
             regexp_replace(
-                normalize(left(content, 262144), NFD), U&'[\0300-\036F]', '', 'g'
+                normalize(left(content, 131072), NFD), U&'[\0300-\036F]', '', 'g'
             ),
             NFC
         ),

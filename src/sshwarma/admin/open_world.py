@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import socket
 from pathlib import Path
+from typing import Final
 
 import structlog
 from sqlalchemy.exc import DatabaseError
@@ -26,6 +29,9 @@ from sshwarma.world.world import World
 
 log = structlog.get_logger(__name__)
 
+NODE_FILE: Final = "node"
+"""The file of a data directory that names its server among those of a world on PostgreSQL."""
+
 
 def check_database_file(settings: Settings) -> None:
     """Finish what an interrupted change has left of the file; it must not be lost.
@@ -45,8 +51,20 @@ def locate_world(settings: Settings) -> Location:
     if not settings.database:
         return settings.database_file
     # The lock of the data directory lets one server have this name at a time.
-    node = f"{socket.gethostname()}:{settings.data_dir.absolute()}"
-    return DatabaseUrl(settings.database, node)
+    mark = _read_node_mark(settings.data_dir / NODE_FILE)
+    return DatabaseUrl(settings.database, f"{socket.gethostname()}:{settings.data_dir} {mark}")
+
+
+def _read_node_mark(path: Path) -> str:
+    """Return what tells this data directory from others, made at the first start."""
+    if not path.exists():  # who has the lock of the directory is alone
+        with open(path, "x", encoding="ascii", opener=_open_private) as file:
+            file.write(secrets.token_hex(4))
+    return path.read_text(encoding="ascii").strip()
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _note_place(database: Path, place: str) -> None:

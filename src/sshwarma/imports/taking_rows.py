@@ -24,6 +24,7 @@ from sshwarma.world.row import Row
 from sshwarma.world.schema import row_tags, tool_calls, usage
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns as turns_table
+from sshwarma.world.stored_json import dump_metadata
 
 KINDS: Final = {
     "chat": "messages", "notice": "messages", "tool.call": "tool calls",
@@ -118,7 +119,7 @@ class _Batch:
         conn = run.tx.conn
         values = [
             {name: getattr(row, name) for name in _COLUMNS}
-            | {"n": row.n or None, "meta": json.dumps(row.meta)}
+            | {"n": row.n or None, "meta": dump_metadata(row.meta)}
             for row in self.rows
         ]
         conn.execute(insert(rows_table), values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows as rows_table
 from sshwarma.world.schema import turns as turns_table
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import dump_metadata
 from sshwarma.world.things import Thing
 from sshwarma.world.turns import Turn
 
@@ -135,7 +135,7 @@ def _clone_rows(
                 "kind": row.kind,
                 "status": row.status,
                 "content": row.content,
-                "meta": json.dumps(meta, ensure_ascii=False) if meta else None,
+                "meta": dump_metadata(meta),
                 "created_at": row.created_at,
             }
         )

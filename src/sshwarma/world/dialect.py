@@ -198,6 +198,9 @@ class Dialect(Protocol):
     def describe_write_error(self, error: BaseException) -> tuple[Unavailable, str, str]:
         """Return the refusal of a change, the event for the log, and its details."""
 
+    def describe_unit_error(self, error: BaseException) -> BaseException:
+        """Return the refusal of a unit that the database ended; other errors as they are."""
+
     def describe_read_error(self, error: BaseException) -> BaseException:
         """Return the refusal of a read; the error itself if it is one of the program."""
 

@@ -53,7 +53,7 @@ _ROW: Final = "row"
 
 def write_events(events: Iterable[Event]) -> str:
     """Return events as JSON: a list of objects, in their order."""
-    return json.dumps([_write(event) for event in events], ensure_ascii=False)
+    return json.dumps([_write(event) for event in events])
 
 
 def _write(event: Event) -> dict[str, Any]:
@@ -68,7 +68,19 @@ def _write(event: Event) -> dict[str, Any]:
 
 def list_row_numbers(text: str) -> list[int]:
     """Return the numbers of the rows that events name."""
-    return [event["n"] for event in json.loads(text) if event["kind"] == _ROW]
+    found = (event.get("n") for event in _parse(text) if event.get("kind") == _ROW)
+    return [n for n in found if isinstance(n, int)]
+
+
+def _parse(text: str) -> list[dict[str, Any]]:
+    """Return the objects of a text; another version may have written it."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list):
+        return [{}]
+    return [event if isinstance(event, dict) else {} for event in found]
 
 
 def read_events(text: str, rows: Mapping[int, Row]) -> list[Event]:
@@ -79,10 +91,10 @@ def read_events(text: str, rows: Mapping[int, Row]) -> list[Event]:
         rows: those that it names, by number; one that is deleted since is left out.
     """
     found: list[Event] = []
-    for event in json.loads(text):
-        kind = event.pop("kind")
+    for event in _parse(text):
+        kind = event.pop("kind", "")
         if kind == _ROW:
-            row, audience = rows.get(event["n"]), event.get("audience")
+            row, audience = rows.get(event.get("n", 0)), event.get("audience")
             if row is not None:
                 found.append(RowAppended(row, None if audience is None else frozenset(audience)))
         elif kind in KINDS:

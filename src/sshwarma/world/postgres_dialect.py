@@ -28,7 +28,9 @@ from sshwarma.world.dialect import AbandonedTransactionError, DatabaseSizes
 from sshwarma.world.errors import Unavailable
 from sshwarma.world.postgres_connection import driver_of, end_connection
 from sshwarma.world.postgres_errors import (
+    UnknownCommitError,
     describe_read_error,
+    describe_unit_error,
     describe_write_error,
     find_postgres_error,
     is_damage,
@@ -57,8 +59,14 @@ STATEMENT_TIMEOUT_MS: Final = 30_000
 IDLE_TIMEOUT_MS: Final = 10_000
 """Milliseconds after which the server ends a transaction of a process that does nothing."""
 
+TCP_TIMEOUT_MS: Final = 10_000
+"""Milliseconds after which a connection is lost whose packets nobody acknowledges."""
+
 CONNECT_TIMEOUT_SECONDS: Final = 5
 """Seconds that the driver waits for a connection."""
+
+
+_TOO_LONG: Final = errors.IdleInTransactionSessionTimeout
 
 
 class PostgresDialect:
@@ -81,6 +89,7 @@ class PostgresDialect:
         """Return an engine without the driver's automatic transactions; we begin them."""
         timeouts = (
             f"-c lock_timeout={LOCK_TIMEOUT_MS} -c statement_timeout={STATEMENT_TIMEOUT_MS}"
+            " -c default_transaction_isolation=read\\ committed -c synchronous_commit=on"
             f" -c idle_in_transaction_session_timeout={IDLE_TIMEOUT_MS} {options}"
         )
         engine = create_engine(
@@ -97,6 +106,7 @@ class PostgresDialect:
                 "keepalives_idle": 5,
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
+                "tcp_user_timeout": TCP_TIMEOUT_MS,
             },
         )
 
@@ -154,11 +164,13 @@ class PostgresDialect:
 
     def may_retry(self, error: BaseException) -> bool:
         """Return whether a batch that ended with an error can be run again."""
+        if isinstance(error, Unavailable):
+            return False
         if isinstance(error, AbandonedTransactionError):
             return True
         found = find_postgres_error(error)
         return found is not None and (
-            is_lost_connection(found)
+            (is_lost_connection(found) and not isinstance(found, _TOO_LONG))
             or isinstance(found, errors.SerializationFailure | errors.DeadlockDetected)
         )
 
@@ -177,8 +189,15 @@ class PostgresDialect:
         if isinstance(error, NodeLostError):
             return error, "another server has taken over", self.node.name
         if isinstance(error, Unavailable):
-            return error, "a commit was not answered", repr(error.__cause__)
+            event = "a commit was not answered"
+            if not isinstance(error, UnknownCommitError):
+                event = "the world cannot be written to"
+            return error, event, type(error.__cause__).__name__
         return describe_write_error(error)
+
+    def describe_unit_error(self, error: BaseException) -> BaseException:
+        """Return the refusal of a unit that the database ended; other errors as they are."""
+        return describe_unit_error(error)
 
     def describe_read_error(self, error: BaseException) -> BaseException:
         """Return the refusal of a read; the error itself if it is one of the program."""

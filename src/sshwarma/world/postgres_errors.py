@@ -24,6 +24,25 @@ NOT_STORED: Final = "Nothing was stored."
 SERVER_HINT: Final = "On the server's machine, sshwarma doctor checks the database."
 
 
+class UnreachableError(Unavailable):
+    """A change was not stored, because the server of the database cannot be reached."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"The database cannot be reached. {NOT_STORED}", hint="Try again in a moment."
+        )
+
+
+class UnknownCommitError(Unavailable):
+    """Whether a change was stored is not known; it must not be tried again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database did not answer: it is not known whether this was stored.",
+            hint="Look before you repeat it.",
+        )
+
+
 def find_postgres_error(error: BaseException | None) -> psycopg.Error | None:
     """Return PostgreSQL's own error, which others may wrap; None for others."""
     while error is not None and not isinstance(error, psycopg.Error):
@@ -77,6 +96,23 @@ def describe_write_error(error: BaseException) -> tuple[Unavailable, str, str]:
         )
     message = f"The database could not be written. {NOT_STORED}"
     return Unavailable(message, hint=SERVER_HINT), "a commit failed", detail
+
+
+def describe_unit_error(error: BaseException) -> BaseException:
+    """Return the refusal of a unit that the database ended; other errors as they are."""
+    if not isinstance(error, DBAPIError | psycopg.Error):
+        return error
+    found = find_postgres_error(error)
+    if isinstance(
+        found,
+        errors.DiskFull
+        | errors.ReadOnlySqlTransaction
+        | errors.LockNotAvailable
+        | errors.QueryCanceled,
+    ):
+        log.error("a change was refused", error=type(found).__name__)
+        return describe_write_error(error)[0]
+    return error
 
 
 def describe_read_error(error: BaseException) -> BaseException:

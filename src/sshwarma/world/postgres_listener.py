@@ -23,6 +23,9 @@ CHANNEL: Final = "sshwarma_batches"
 WAIT_SECONDS: Final = 1.0
 """Seconds after which others' changes are looked for although no notification came."""
 
+JOIN_SECONDS: Final = 3.0
+"""Seconds that a stop waits for the thread."""
+
 RECONNECT_PAUSE_SECONDS: Final = 0.2
 """Seconds between two tries to reach the server."""
 
@@ -47,6 +50,7 @@ class PostgresListener:
         self._note_news = note_news
         self._note_lost = note_lost
         self._beat_at = 0.0
+        self._is_lost = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
         self._thread.start()
@@ -54,20 +58,17 @@ class PostgresListener:
     def close(self) -> None:
         """End the thread and its connection."""
         self._closing.set()
-        self._thread.join()
+        self._thread.join(JOIN_SECONDS)  # it may wait for a network that does not answer
 
     def _run(self) -> None:
-        is_lost = False
         while not self._closing.is_set():
             try:
                 self._listen()
             except (psycopg.Error, DBAPIError) as error:
-                if not is_lost:  # once, until it is back
+                if not self._is_lost:  # once, until it is back
                     log.warning("changes of other servers are not heard", reason=repr(error))
-                is_lost = True
+                self._is_lost = True
                 self._closing.wait(RECONNECT_PAUSE_SECONDS)
-            else:
-                is_lost = False
 
     def _listen(self) -> None:
         """Listen until the connection is lost or this is closed.
@@ -79,6 +80,7 @@ class PostgresListener:
         try:
             driver = driver_of(conn)
             driver.execute(f"LISTEN {CHANNEL}")
+            self._is_lost = False
             while not self._closing.is_set():
                 self._note_news()
                 self._beat(driver)

@@ -96,7 +96,7 @@ def _read_memory(driver: psycopg.Connection[Any] | None) -> int | None:
             return None  # of another machine's process with the same number
         for line in (folder / "status").read_text("ascii", "replace").splitlines():
             if line.startswith("RssAnon:"):
-                return int(line.split()[1]) * 1024
+                return int(line.split()[1]) * KIB
     except (OSError, psycopg.Error):
         return None
     return None

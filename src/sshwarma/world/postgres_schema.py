@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import psycopg
 from sqlalchemy import Connection, Engine, inspect
 from sqlalchemy.exc import DBAPIError
 
@@ -63,7 +64,7 @@ def prepare_postgres(engine: Engine, place: str) -> None:
                 conn.exec_driver_sql("ROLLBACK")
                 raise
             conn.exec_driver_sql("COMMIT")
-    except DBAPIError as error:
+    except (DBAPIError, psycopg.Error) as error:
         found = find_postgres_error(error)
         reason = " ".join(str(found or error).split())
         raise SchemaError(f"{place} cannot be used: {reason}") from error

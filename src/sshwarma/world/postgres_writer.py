@@ -12,13 +12,18 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Engine, event, select
 from sqlalchemy.exc import DBAPIError
 
-from sshwarma.world.dialect import ROW_COLUMNS, AbandonedTransactionError
-from sshwarma.world.errors import Unavailable
+from sshwarma.world.dialect import AbandonedTransactionError
 from sshwarma.world.event_text import list_row_numbers, read_events, write_events
 from sshwarma.world.events import Event
 from sshwarma.world.ids import now_ms
 from sshwarma.world.postgres_connection import Driver, driver_of, end_connection
-from sshwarma.world.postgres_errors import find_postgres_error, is_lost_connection
+from sshwarma.world.postgres_errors import (
+    UnknownCommitError,
+    UnreachableError,
+    find_postgres_error,
+    is_lost_connection,
+)
+from sshwarma.world.postgres_gathered import GatheredRows
 from sshwarma.world.postgres_listener import CHANNEL
 from sshwarma.world.postgres_nodes import WORLD_LOCK, Node, NodeLostError
 from sshwarma.world.row import Row, row_from_mapping
@@ -45,7 +50,7 @@ RECONNECT_PAUSE_SECONDS: Final = 0.1
 """Seconds between two tries to reach the server."""
 
 _BEGIN: Final = b"""
-BEGIN;
+BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
 SELECT pg_advisory_xact_lock(%d);
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
        CASE WHEN is_called THEN last_value ELSE last_value - 1 END
@@ -54,21 +59,15 @@ SELECT EXISTS (SELECT FROM nodes WHERE id = '%s' AND state = 'up');
 SELECT room_id, max(seq) FROM rows WHERE n > %d GROUP BY room_id
 """
 _SET_LAST_N: Final = "SELECT setval('rows_n_seq', %s)"
-_INSERT_ROWS: Final = (
-    f"INSERT INTO rows (n, {', '.join(ROW_COLUMNS)}) SELECT * FROM unnest("  # noqa: S608
-    "%s::bigint[], %s::text[], %s::text[], %s::bigint[], %s::text[], %s::text[], %s::text[],"
-    " %s::text[], %s::text[], %s::text[], %s::text[], %s::bigint[])"
-)
-_INSERT_TAGS: Final = (
-    "INSERT INTO row_tags (row_id, tag) SELECT * FROM unnest(%s::text[], %s::text[])"
-)
 _INSERT_BATCH: Final = (
     "INSERT INTO batches (node_id, number, events) VALUES (%s, %s, %s) RETURNING n"
 )
 _NOTIFY: Final = "SELECT pg_notify(%s, %s)"
 _SELECT_LAST_BATCH: Final = "SELECT coalesce(max(n), 0) FROM batches"
 _SELECT_OWN_BATCH: Final = "SELECT n FROM batches WHERE node_id = %s AND number = %s"
-_SELECT_BATCHES: Final = "SELECT n, node_id, events FROM batches WHERE n > %s AND n < %s ORDER BY n"
+_SELECT_BATCHES: Final = (
+    "SELECT n, node_id, number, events FROM batches WHERE n > %s AND n < %s ORDER BY n"
+)
 _DELETE_BATCHES: Final = "DELETE FROM batches WHERE n < (SELECT max(n) FROM batches) - %s"
 _NO_BOUND: Final = 2**62
 _SELECT_LAST_SEQ: Final = "SELECT coalesce(max(seq), 0) FROM rows WHERE room_id = %s"
@@ -88,6 +87,8 @@ class PostgresWriter:
         self._heard_n: int | None = None  # of the last batch whose events were published here
         self._own_n: int | None = None  # of the batch that was just committed, if it has events
         self._driver: Driver | None = None
+        self._is_down = False  # the server could not be reached at the last try
+        self._unknown: set[int] = set()  # numbers of batches that may be stored
         self._number = 0  # of the batch, among those that this process has begun
         self._clock_offset_ms = 0  # of the server's clock from ours
         self._last_n = 0  # of the rows, those that are not inserted yet included
@@ -96,8 +97,8 @@ class PostgresWriter:
         self._last_seq: dict[str, int] = {}  # by room
         self._n_before_unit = 0
         self._gathers = True
-        self._kept: _Gathered = _Gathered()  # of earlier units of the batch
-        self._own: _Gathered = _Gathered()  # of this unit
+        self._kept: GatheredRows = GatheredRows()  # of earlier units of the batch
+        self._own: GatheredRows = GatheredRows()  # of this unit
         self._in_unit = False
         self._has_savepoint = False  # of this unit
         self._open_savepoint = False  # of an earlier unit, not released yet
@@ -117,20 +118,25 @@ class PostgresWriter:
         """Run something that changes nothing, again on a new connection if one is lost.
 
         Raises:
-            psycopg.Error, DBAPIError: if the server cannot be reached in MAX_RECONNECT_SECONDS.
+            UnreachableError: if the server cannot be reached in MAX_RECONNECT_SECONDS, or at once
+                if it could not be before.
         """
-        deadline = time.monotonic() + MAX_RECONNECT_SECONDS
+        deadline = time.monotonic() + (0.0 if self._is_down else MAX_RECONNECT_SECONDS)
         while True:
             try:
-                return work()
+                result = work()
             except (psycopg.Error, DBAPIError) as error:
                 found = find_postgres_error(error)
                 if found is None or not is_lost_connection(found):
                     raise
                 self.close()
-                if time.monotonic() > deadline:
-                    raise
+                if time.monotonic() >= deadline:
+                    self._is_down = True
+                    raise UnreachableError from error
                 time.sleep(RECONNECT_PAUSE_SECONDS)
+            else:
+                self._is_down = False
+                return result
 
     def _begin(self) -> None:
         driver = self._connect()
@@ -167,26 +173,39 @@ class PostgresWriter:
 
     def begin_unit(self) -> None:
         """Begin a unit of work; its savepoint is made when it needs one."""
-        self._own = _Gathered()
+        self._own = GatheredRows()
         self._in_unit, self._has_savepoint = True, False
         self._n_before_unit = self._last_n
 
     def keep_unit(self) -> None:
-        """End a unit whose changes stay."""
+        """End a unit whose changes stay.
+
+        Raises:
+            AbandonedTransactionError: if the connection is lost.
+            RuntimeError: if the unit went on after an error of the database, which has undone it.
+        """
+        status = self._require_driver().info.transaction_status
+        if status == TransactionStatus.INERROR:
+            raise RuntimeError("a unit of work went on after an error of the database")
+        if status != TransactionStatus.INTRANS:
+            raise AbandonedTransactionError
         self._in_unit = False
         self._kept.extend(self._own)
-        self._own = _Gathered()
+        self._own = GatheredRows()
         self._open_savepoint = self._open_savepoint or self._has_savepoint
 
     def undo_unit(self) -> None:
         """Take back what a unit has changed.
 
         Raises:
-            AbandonedTransactionError: if the connection is lost.
+            AbandonedTransactionError: if the connection is lost, or what failed was no statement
+                of the unit: then earlier units are undone, too.
         """
         self._in_unit = False
-        self._own = _Gathered()
+        self._own = GatheredRows()
         status = self._require_driver().info.transaction_status
+        if status == TransactionStatus.INERROR and not self._has_savepoint:
+            raise AbandonedTransactionError
         if status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             raise AbandonedTransactionError
         if self._has_savepoint:
@@ -201,13 +220,13 @@ class PostgresWriter:
         After a lost connection, find out whether it was stored.
 
         Raises:
-            Unavailable: if that cannot be found out.
+            UnknownCommitError: if that cannot be found out.
         """
         driver = self._require_driver()
         batch = (self._node.id, self._number, write_events(events))
         try:
             with driver.pipeline():
-                self._insert(self._kept)
+                self._kept.insert(self._require_driver())
                 if self._last_n != self._begun_n:
                     driver.execute(_SET_LAST_N, (self._last_n,))
                 own = driver.execute(_INSERT_BATCH, batch)
@@ -215,16 +234,18 @@ class PostgresWriter:
                     driver.execute(_NOTIFY, (CHANNEL, self._node.id))
                 if self._number % DELETION_INTERVAL == 0:
                     driver.execute(_DELETE_BATCHES, (KEPT_BATCHES,))
-                driver.execute("COMMIT")
+                ended = driver.execute("COMMIT")
+            if ended.statusmessage != "COMMIT":  # of a failed transaction it is a ROLLBACK
+                raise AbandonedTransactionError
             self._own_n = int(_only(own.fetchone())[0])
-        except psycopg.Error as error:
-            if not is_lost_connection(error):
+        except Exception as error:
+            if not isinstance(error, psycopg.Error) or not is_lost_connection(error):
                 raise AbandonedTransactionError from error  # which unit's fault is not known yet
             self.close()
             self._own_n = self._find_own_batch(error)
             if self._own_n is None:
                 raise
-        self._kept = _Gathered()
+        self._kept = GatheredRows()
         self._open_savepoint = False
         self._stored_n = self._last_n
 
@@ -249,7 +270,10 @@ class PostgresWriter:
             return []
         bound = before if before is not None else _NO_BOUND
         found = driver.execute(_SELECT_BATCHES, (self._heard_n, bound)).fetchall()
-        others = [text for _, node_id, text in found if node_id != self._node.id]
+        others = [
+            text for _, node_id, number, text in found
+            if node_id != self._node.id or number in self._unknown
+        ]  # fmt: skip
         numbers = [n for text in others for n in list_row_numbers(text)]
         rows_by_number = self._read_rows(numbers) if numbers else {}
         events = [event for text in others for event in read_events(text, rows_by_number)]
@@ -266,7 +290,7 @@ class PostgresWriter:
 
     def rollback(self) -> None:
         """Take back the batch, if there is one."""
-        self._kept, self._own = _Gathered(), _Gathered()
+        self._kept, self._own = GatheredRows(), GatheredRows()
         self._in_unit = self._has_savepoint = self._open_savepoint = False
         self._stored_n = -1
         driver = self._driver
@@ -284,7 +308,7 @@ class PostgresWriter:
         """Return the room's next row number."""
         last_seq = self._last_seq.get(room_id)
         if last_seq is None:
-            self._insert_kept()  # which may have rows of that room; `_own` has none
+            self._before_statement()  # units of this batch may have appended there
             cursor = self._require_driver().execute(_SELECT_LAST_SEQ, (room_id,))
             last_seq = int(_only(cursor.fetchone())[0])
         self._last_seq[room_id] = last_seq + 1
@@ -297,6 +321,9 @@ class PostgresWriter:
 
     def insert_row(self, values: Sequence[Any], tags: Iterable[str]) -> int:
         """Insert a row by the values of ROW_COLUMNS, with its tags; return its `n`."""
+        for value in values:
+            if isinstance(value, str):
+                value.encode()  # or the whole batch would fail, which is inserted later
         n = self.next_n()
         self._own.rows.append((n, *values))
         self._own.tags += [(str(values[0]), tag) for tag in tags]
@@ -319,24 +346,14 @@ class PostgresWriter:
             self._open_savepoint = False
             self._execute(f"{release}SAVEPOINT unit")
             self._has_savepoint = True
-        self._insert(self._own)
+        self._own.insert(self._require_driver())
 
     def _insert_kept(self) -> None:
         """Insert what earlier units have appended."""
         try:
-            self._insert(self._kept)
-        except psycopg.Error as error:
+            self._kept.insert(self._require_driver())
+        except Exception as error:
             raise AbandonedTransactionError from error  # of an earlier unit, and not of this one
-
-    def _insert(self, gathered: _Gathered) -> None:
-        """Insert what was gathered, by whichever unit."""
-        driver = self._require_driver()
-        if gathered.rows:
-            driver.execute(_INSERT_ROWS, _columns_of(gathered.rows))
-            gathered.rows.clear()
-        if gathered.tags:
-            driver.execute(_INSERT_TAGS, _columns_of(gathered.tags))
-            gathered.tags.clear()
 
     def _execute(self, statement: str) -> None:
         self._require_driver().execute(statement.encode(), prepare=False)
@@ -356,12 +373,11 @@ class PostgresWriter:
         while time.monotonic() < deadline:
             try:
                 return self._reconnecting(self._read_own_batch)
-            except (psycopg.Error, DBAPIError):
+            except (psycopg.Error, DBAPIError, UnreachableError):
                 self.close()
-        raise Unavailable(
-            "The database did not answer: it is not known whether this was stored.",
-            hint="Look before you repeat it.",
-        ) from error
+                time.sleep(RECONNECT_PAUSE_SECONDS)
+        self._unknown.add(self._number)
+        raise UnknownCommitError from error
 
     def _read_own_batch(self) -> int | None:
         driver = self._connect()
@@ -370,27 +386,6 @@ class PostgresWriter:
             driver.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))
             found = driver.execute(_SELECT_OWN_BATCH, (self._node.id, self._number)).fetchone()
         return None if found is None else int(found[0])
-
-
-class _Gathered:
-    """Rows and tags that are not inserted yet, in their order."""
-
-    __slots__ = ("rows", "tags")
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[Any, ...]] = []
-        self.tags: list[tuple[str, str]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self.rows or self.tags)
-
-    def extend(self, other: _Gathered) -> None:
-        self.rows += other.rows
-        self.tags += other.tags
-
-
-def _columns_of(records: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*records, strict=True)]
 
 
 def _only(found: tuple[Any, ...] | None) -> tuple[Any, ...]:

@@ -6,7 +6,6 @@ Kinds: `chat`, `emote`, `tell`, `presence`, `notice`, `tool.call`, `tool.result`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from sshwarma.world.portable_sql import byte_length
 from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows
 from sshwarma.world.store import Change
+from sshwarma.world.stored_json import dump_metadata
 
 CALL_END_KINDS: Final = ("tool.result", "tool.error", "tool.timeout")
 """Kinds of the rows that end a call."""
@@ -59,7 +59,7 @@ def append_row(  # noqa: PLR0913 - one keyword for each column
     n = tx.insert_row(
         (
             row_id, room_id, seq, turn_id, parent_row_id, author_id, kind, status, content,
-            json.dumps(meta, ensure_ascii=False) if meta else None, tx.now,
+            dump_metadata(meta), tx.now,
         ),
         tags,
     )  # fmt: skip

@@ -152,6 +152,10 @@ class SqliteDialect:
         )
         return describe_write_error(cause), event, repr(cause or error)
 
+    def describe_unit_error(self, error: BaseException) -> BaseException:
+        """Return the error as it is."""
+        return error
+
     def describe_read_error(self, error: BaseException) -> BaseException:
         """Return the refusal of a read; the error itself if it is one of the program."""
         return describe_read_error(error) if isinstance(error, DBAPIError) else error

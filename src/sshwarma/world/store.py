@@ -226,7 +226,7 @@ class Store:
         await asyncio.sleep(0)
         while self._unpublished:  # noqa: ASYNC110 - the loop itself drains it
             await asyncio.sleep(0)
-        self.dialect.close()
+        await self._loop.run_in_executor(None, self.dialect.close)
 
     def _read(self, query: Callable[[Connection], Any]) -> Any:
         reader: SnapshotReader | None = getattr(self._local, "reader", None)
@@ -283,10 +283,11 @@ class Store:
         self._has_news = False
         try:
             return [] if writer is None else writer.read_others(has_news=has_news)
-        except Exception as error:
+        except Exception as error:  # or nothing would be written any more
             if not self.dialect.is_error(error):
-                raise
-            log.error("changes of other servers cannot be read", error=type(error).__name__)
+                log.exception("changes of other servers cannot be read")
+            else:
+                log.error("changes of other servers cannot be read", error=type(error).__name__)
             return []
 
     def _commit(self, batch: list[WriteJob[Any]]) -> None:
@@ -296,7 +297,10 @@ class Store:
                 self._run_in_transaction(batch, attempt)
             except Exception as error:
                 if not self.dialect.is_error(error):
-                    raise
+                    log.exception("a commit failed", units=len(batch))
+                    for job in batch:
+                        job.error = error
+                    return
                 self.counts.failed_commits += 1
                 if attempt + 1 == self.dialect.max_attempts or not self.dialect.may_retry(error):
                     self._refuse(batch, error)
@@ -334,11 +338,12 @@ class Store:
         writer.begin_unit()
         try:
             job.result = job.work(change)
+            writer.keep_unit()
         except BaseException as error:
             if self.dialect.ends_batch(error):
                 raise
             self._note_damage(error)
-            job.error = error
+            job.error = self.dialect.describe_unit_error(error)
             if isinstance(error, StopIteration):  # a future cannot hold one
                 job.error = RuntimeError("a unit of work raised StopIteration")
             try:
@@ -347,7 +352,6 @@ class Store:
                 raise ended from error
         else:
             job.events = change.events
-            writer.keep_unit()
 
     def _note_lost(self) -> None:
         self._loop.call_soon_threadsafe(self.lost.set)
