@@ -14,6 +14,8 @@ from typing import Any, Final
 import psycopg
 from psycopg import errors
 
+from sshwarma.common.units import KIB
+
 END_TIMEOUT_SECONDS: Final = 8.0
 """Seconds after which the connection of a question is cut: a loop inside one function may not end
 when it is cancelled."""
