@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -104,9 +103,7 @@ def test_kill_in_the_middle_is_completed_by_another_run(
         query = "SELECT count(*) FROM rows WHERE content LIKE 'line % end'"
         return int(server.query(query)[0][0])
 
-    running = subprocess.Popen(
-        command, cwd=tmp_path, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    )
+    running = subprocess.Popen(command, cwd=tmp_path, env=server.environ)
     wait_until(lambda: count() > 0, seconds=120)  # a busy machine stores the first part late
     running.kill()
     running.wait()

@@ -137,6 +137,7 @@ def test_refusal_by_a_limit_is_counted() -> None:
         server.stop()
 
 
+@pytest.mark.sqlite
 def test_sizes_are_those_of_the_disk(server: Server) -> None:
     page = scrape(server)
     file = server.data_dir / "world.db"
@@ -144,6 +145,15 @@ def test_sizes_are_those_of_the_disk(server: Server) -> None:
     assert page.value("sshwarma_database_bytes", file="wal") > 0
     free, size = page.value("sshwarma_disk_free_bytes"), page.value("sshwarma_disk_size_bytes")
     assert 0 < free < size
+
+
+@pytest.mark.postgres
+def test_size_is_that_of_the_database(server: Server) -> None:
+    """The disk of its server is not known here."""
+    page = scrape(server)
+    ((size,),) = server.query("SELECT pg_database_size(current_database())")
+    assert page.value("sshwarma_database_bytes", file="db") == pytest.approx(size, rel=0.1)
+    assert "sshwarma_disk_free_bytes" not in page.names()
 
 
 def test_tool_that_waits_for_approval_is_counted(server: Server) -> None:

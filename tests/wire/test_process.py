@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pty
@@ -25,6 +24,7 @@ from support.driver.fixtures import homes
 from support.driver.forkserver import SETUP
 from support.driver.person import CLEAN
 from support.driver.server import PROGRAM, Server, forked_program
+from support.lock_files import is_locked
 from support.waiting import wait_until
 
 SECONDS = 30.0
@@ -221,6 +221,7 @@ def test_ready_line_of_ipv6_parses_and_the_printed_command_logs_in(home: Path) -
     ("listen", "host"),
     [("0.0.0.0:0", "0.0.0.0"), (":0", "0.0.0.0"), ("[::]:0", "[::]"), ("localhost:0", "localhost")],
 )
+@pytest.mark.sqlite
 def test_address_of_a_server_on_every_address_parses(home: Path, listen: str, host: str) -> None:
     if ":" in host and not has_ipv6():
         pytest.skip("this machine has no IPv6")
@@ -388,13 +389,3 @@ def test_sigterm_ends_a_start_that_waits(serve: Callable[..., Server]) -> None:
             _, log = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, log
     assert "stopped before it was ready" in log and "SIGTERM" in log
-
-
-def is_locked(path: Path) -> bool:
-    """Return whether a process holds the lock of a data directory."""
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

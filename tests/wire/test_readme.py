@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
@@ -87,10 +86,10 @@ class Reader:
         return [str(PROGRAM), *(places.get(word, word) for word in words[1:]), *data_dir]
 
     def _run(self, words: list[str]) -> str:
-        env = {"PATH": os.environ["PATH"], "HOME": str(self.server.home)}
         done = subprocess.run(
-            words, capture_output=True, text=True, check=False, cwd=self.server.home, env=env
-        )
+            words, capture_output=True, text=True, check=False,
+            cwd=self.server.home, env=self.server.environ,
+        )  # fmt: skip
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from support.driver import Server
 from support.driver.fixtures import homes
 from support.driver.forkserver import SETUP
+from support.lock_files import is_locked
 from support.waiting import wait_until
 
 NO_CHECKS = "import sshwarma.admin.served_data_dir as served\nserved.CHECK_SECONDS = 3600.0"
@@ -43,7 +43,7 @@ def test_deleted_lock_file_is_made_again(server: Server) -> None:
     path = server.data_dir / "sshwarma.lock"
     path.unlink()
     wait_until(path.exists)
-    wait_until(lambda: _is_locked(path))
+    wait_until(lambda: is_locked(path))
     wait_until(lambda: "the lock file was deleted, and is made again" in server.log())
     assert path.stat().st_mode & 0o777 == 0o600
     assert server.stop() == 0
@@ -191,12 +191,3 @@ def _names(server: Server) -> set[str]:
     listed = server.cli("agents", "list", "--json")
     assert listed.returncode == 0, listed.stderr
     return {agent["name"] for agent in json.loads(listed.stdout)}
-
-
-def _is_locked(path: Path) -> bool:
-    with path.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
