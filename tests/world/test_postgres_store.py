@@ -232,6 +232,7 @@ async def test_changes_are_refused_in_words_while_the_server_is_down(
         await asyncio.to_thread(own_server.control, "-m", "fast", "stop")
         with pytest.raises(Unavailable, match=r"cannot be reached\. Nothing was stored"):
             await store.write(say("lost"))
+        assert store.counts.failed_commits == 1, "it waited once"
         with pytest.raises(Unavailable, match="The database cannot be reached"):
             await log_of(store)
         await asyncio.to_thread(own_server.control, "start")
@@ -239,6 +240,27 @@ async def test_changes_are_refused_in_words_while_the_server_is_down(
         assert [(seq, words) for _, seq, words in await log_of(store)] == [
             (1, "before"), (2, "after"),
         ]  # fmt: skip
+
+
+async def test_unit_that_is_perhaps_stored_is_not_run_again(
+    own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends before it answers the commit, and stays away for long."""
+    for name, seconds in (("RECONNECT", 0.1), ("RESOLVE", 0.5)):
+        monkeypatch.setattr(f"sshwarma.world.postgres_writer.MAX_{name}_SECONDS", seconds)
+    runs = []
+
+    def say_last(tx: Change) -> None:
+        runs.append(say("perhaps")(tx))
+        own_server.control("-m", "immediate", "stop")
+
+    async with opened(await make_den(own_server)) as store:
+        await store.write(say("before"))
+        with pytest.raises(Unavailable, match="not known whether this was stored"):
+            await store.write(say_last)
+        await asyncio.to_thread(own_server.control, "start")
+        await store.write(say("after"))
+    assert len(runs) == 1
 
 
 async def test_unit_waits_for_the_lock_of_another_writer(store: Store, database: Location) -> None:

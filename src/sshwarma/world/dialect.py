@@ -126,6 +126,7 @@ class Dialect(Protocol):
         disk: what has the disk that may be full, in words.
         max_batch_units: maximum number of units in one transaction, which bounds the wait of the
             first of them.
+        slow_because: what may keep a write from ending, in words.
         indexes_later: whether rows are indexed for searches in passes of their own.
         max_attempts: times that a batch is tried whose error is of the database and not of a unit.
     """
@@ -135,6 +136,7 @@ class Dialect(Protocol):
     max_batch_units: int
     max_attempts: int
     indexes_later: bool
+    slow_because: str
 
     def prepare(self) -> None:
         """Create the newest schema in an empty database, or check that of a world.

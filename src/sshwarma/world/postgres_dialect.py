@@ -75,6 +75,9 @@ class PostgresDialect:
     max_batch_units = MAX_BATCH_UNITS
     max_attempts = MAX_ATTEMPTS
     indexes_later = False
+    slow_because = (
+        "the database cannot be reached, others keep it busy, or its disk does not answer"
+    )
 
     def __init__(self, address: str, node_name: str) -> None:
         self._url = make_url(address).set(drivername="postgresql+psycopg")
@@ -168,6 +171,8 @@ class PostgresDialect:
             return False
         if isinstance(error, AbandonedTransactionError):
             return True
+        if isinstance(error, Unavailable):  # not reached for long, or perhaps stored
+            return False
         found = find_postgres_error(error)
         return found is not None and (
             (is_lost_connection(found) and not isinstance(found, _TOO_LONG))

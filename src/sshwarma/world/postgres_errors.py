@@ -76,8 +76,7 @@ def describe_write_error(error: BaseException) -> tuple[Unavailable, str, str]:
     if found is None:
         return Unavailable(f"The database could not be written. {NOT_STORED}"), event, detail
     if is_lost_connection(found):
-        message = f"The database cannot be reached. {NOT_STORED}"
-        return Unavailable(message, hint="Try again in a moment."), event, detail
+        return UnreachableError(), event, detail
     if isinstance(found, errors.DiskFull):
         hint = "Reading still works. Writing works again when there is room."
         refusal = FullDiskError(f"The disk of the database is full. {NOT_STORED}", hint=hint)

@@ -256,7 +256,7 @@ class PostgresWriter:
         nothing, unless there is news of others.
 
         Raises:
-            psycopg.Error, DBAPIError: if the server cannot be reached.
+            UnreachableError: if the server cannot be reached.
         """
         if self._own_n is None and not has_news:
             return []

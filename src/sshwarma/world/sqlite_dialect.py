@@ -54,6 +54,7 @@ class SqliteDialect:
     max_batch_units = MAX_BATCH_UNITS
     max_attempts = 1
     indexes_later = True
+    slow_because = "the database is locked by another process, or its disk does not answer"
 
     def __init__(self, path: Path) -> None:
         self.path = path

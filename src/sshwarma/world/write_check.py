@@ -38,8 +38,8 @@ class WriteCheck:
 
         Raises:
             Unavailable: with the reason, if it cannot, or a write has not ended after
-                WRITE_CHECK_TIMEOUT_SECONDS; or if SQLite has found damage since the start: a write
-                of one page says nothing of the others.
+                WRITE_CHECK_TIMEOUT_SECONDS; or if damage was found since the start: a write of
+                one page says nothing of the others.
         """
         if self._store.is_damaged:
             raise Unavailable("The database is damaged.", hint=DAMAGE_HINT)
@@ -51,8 +51,8 @@ class WriteCheck:
         done, _ = await asyncio.wait({self._running}, timeout=WRITE_CHECK_TIMEOUT_SECONDS)
         if not done:  # it goes on: a write that waits for a lock cannot be taken back
             raise Unavailable(
-                f"A write did not end within {WRITE_CHECK_TIMEOUT_SECONDS:g} s: the database is"
-                " locked by another process, or its disk does not answer."
+                f"A write did not end within {WRITE_CHECK_TIMEOUT_SECONDS:g} s:"
+                f" {self._store.dialect.slow_because}."
             )
         self._running.result()
 
