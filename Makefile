@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: setup local run test test-fast test-all conformance lint bench docs picture screens lock vendor embeddings
+.PHONY: setup local run test test-fast test-all test-postgres conformance lint bench docs picture screens lock vendor embeddings
 
 setup: $(VENV)/.ready
 
@@ -57,6 +57,11 @@ test-all: setup local embeddings
 	PYTHONPATH=tests $(BIN)/python -m support.install
 	$(PYTEST) -n $(WORKERS)
 	$(BIN)/python tests/mcp_client/conformance_client.py --all
+
+# Run all tests of worlds on PostgreSQL, which must be installed; each worker starts a server of it.
+test-postgres: setup local
+	PYTHONPATH=tests $(BIN)/python -m support.install
+	$(PYTEST) -n $(WORKERS) -m "not soak" --store=postgres
 
 # The official conformance suite of MCP: the world as a server, which `make test` checks too, and
 # the hub as a client, which takes a minute or two.

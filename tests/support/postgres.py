@@ -19,6 +19,8 @@ import psycopg
 from sshwarma.world.databases import DatabaseUrl
 
 LOCALE = "C.UTF-8"
+MEMORY = "/dev/shm"
+MIN_MEMORY_BYTES = 2 << 30
 
 
 class MissingPostgresError(Exception):
@@ -125,7 +127,10 @@ def _run(command: list[str]) -> None:
 
 
 def _short_folder() -> str:
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp"
+    """Return memory, if there is enough: a container may have 64 MB of it."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MIN_MEMORY_BYTES:
+        return MEMORY
+    return "/tmp"
 
 
 def _free_port() -> int:
