@@ -263,6 +263,15 @@ async def test_unit_that_is_perhaps_stored_is_not_run_again(
     assert len(runs) == 1
 
 
+async def test_store_closes_without_a_wait_for_notifications(
+    database: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sshwarma.world.postgres_listener.WAIT_SECONDS", 60.0)
+    async with asyncio.timeout(20):
+        async with opened(database) as store:
+            await store.write(lambda tx: tx.now)
+
+
 async def test_unit_waits_for_the_lock_of_another_writer(store: Store, database: Location) -> None:
     with psycopg.connect(address_of(database)) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))

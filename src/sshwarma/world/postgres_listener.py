@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -52,13 +54,17 @@ class PostgresListener:
         self._beat_at = 0.0
         self._is_lost = False
         self._closing = threading.Event()
+        self._waking, self._woken = socket.socketpair()  # the end of one ends the wait at the other
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """End the thread and its connection."""
         self._closing.set()
+        self._waking.close()
         self._thread.join(JOIN_SECONDS)  # it may wait for a network that does not answer
+        if not self._thread.is_alive():
+            self._woken.close()
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -81,10 +87,13 @@ class PostgresListener:
             driver = driver_of(conn)
             driver.execute(f"LISTEN {CHANNEL}")
             self._is_lost = False
-            while not self._closing.is_set():
-                self._note_news()
-                self._beat(driver)
-                self._wait_for_others(driver)
+            with selectors.DefaultSelector() as selector:
+                selector.register(driver.fileno(), selectors.EVENT_READ)
+                selector.register(self._woken, selectors.EVENT_READ)
+                while not self._closing.is_set():
+                    self._note_news()
+                    self._beat(driver)
+                    self._wait_for_others(driver, selector)
         finally:
             end_connection(conn)
 
@@ -97,8 +106,12 @@ class PostgresListener:
             self._note_lost()
         self._beat_at = time.monotonic()
 
-    def _wait_for_others(self, driver: Driver) -> None:
-        """Return when another server has notified, or after WAIT_SECONDS."""
-        for notification in driver.notifies(timeout=WAIT_SECONDS):
-            if notification.payload != self._node.id or self._closing.is_set():
+    def _wait_for_others(self, driver: Driver, selector: selectors.BaseSelector) -> None:
+        """Return when another server has notified, after WAIT_SECONDS, or when this is closed."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not self._closing.is_set():
+            for notification in driver.notifies(timeout=0):
+                if notification.payload != self._node.id:
+                    return
+            if not selector.select(max(deadline - time.monotonic(), 0.0)):
                 return
