@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 
+import pytest
+
 from sshwarma.tools.names import claim_tool_name
 from sshwarma.world import equipment, things
 from sshwarma.world.store import Change
@@ -40,6 +42,7 @@ async def test_tools_of_a_copied_room_are_counted(alice: Someone, den: str) -> N
     assert "at most 1 MiB of text in an hour" in why.message
 
 
+@pytest.mark.sqlite
 async def test_new_tool_is_not_compared_with_all_others(alice: Someone, den: str) -> None:
     """A fork of a room with 100 tools took seconds in a world of many such forks."""
     room = await alice.world.store.read(lambda conn: things.get_live_thing(conn, alice.room_id))

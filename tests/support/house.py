@@ -90,7 +90,9 @@ class House:
 
     async def statuses(self) -> list[str]:
         def query(conn: Any) -> list[str]:
-            return [row.status for row in conn.execute(turns_table.select())]
+            return [
+                row.status for row in conn.execute(turns_table.select().order_by(turns_table.c.id))
+            ]
 
         return await self.world.store.read(query)
 

@@ -70,6 +70,7 @@ def test_reload_starts_backups_elsewhere(tmp_path: Path) -> None:
         server.stop()
 
 
+@pytest.mark.sqlite
 def test_backup_passes_through_a_pipe_to_another_machine(server: Server, tmp_path: Path) -> None:
     assert server.owner.run("put plan = move house").status == 0
     words = [str(forked_program()), "backup", "-", "--data-dir", str(server.data_dir)]
@@ -103,6 +104,7 @@ def test_command_that_is_terminated_leaves_nothing(server: Server, tmp_path: Pat
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.sqlite
 def test_leftovers_of_a_killed_command_go_at_the_next_start(server: Server) -> None:
     words = [str(PROGRAM), "restore", "-", "--force", "--data-dir", str(server.data_dir)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -116,6 +118,7 @@ def test_leftovers_of_a_killed_command_go_at_the_next_start(server: Server) -> N
     assert not list(server.data_dir.glob(".sshwarma-work-*"))
 
 
+@pytest.mark.sqlite
 def test_backup_is_restored_from_a_pipe_that_has_a_name(server: Server, tmp_path: Path) -> None:
     assert server.cli("backup", str(tmp_path / "b.tar.gz")).returncode == 0
     command = f'"$0" restore <(cat {tmp_path}/b.tar.gz) --data-dir {tmp_path}/new'
@@ -126,6 +129,7 @@ def test_backup_is_restored_from_a_pipe_that_has_a_name(server: Server, tmp_path
     assert (tmp_path / "new" / "world.db").exists()
 
 
+@pytest.mark.sqlite
 def test_warnings_of_a_command_are_not_in_its_json(server: Server, tmp_path: Path) -> None:
     assert server.cli("backup", str(tmp_path / "b.tar.gz")).returncode == 0
     (tmp_path / "new").mkdir(mode=0o755)
@@ -196,6 +200,7 @@ def test_backup_is_not_written_to_a_terminal(server: Server) -> None:
     assert "Redirect it" in shown.stdout
 
 
+@pytest.mark.sqlite
 def test_vacuum_of_a_running_and_of_a_stopped_server(server: Server) -> None:
     running = server.cli("vacuum")
     assert running.returncode == 0, running.stderr

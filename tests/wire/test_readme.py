@@ -104,6 +104,7 @@ class Reader:
 
 
 @needs_bubblewrap
+@pytest.mark.sqlite
 def test_commands_of_the_readme_work_on_a_new_world(server: Server) -> None:
     for name in ("alice", "robot"):
         (server.home / f"{name}.pub").write_text(server.stranger(name).public_key + "\n")
