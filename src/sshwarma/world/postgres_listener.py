@@ -107,7 +107,7 @@ class PostgresListener:
         self._beat_at = time.monotonic()
 
     def _wait_for_others(self, driver: Driver, selector: selectors.BaseSelector) -> None:
-        """Return when another server has notified, after WAIT_SECONDS, or when this is closed."""
+        """Return when another server has notified, this is closed, or time is over."""
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._closing.is_set():
             for notification in driver.notifies(timeout=0):
