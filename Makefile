@@ -58,10 +58,13 @@ test-all: setup local embeddings
 	$(PYTEST) -n $(WORKERS)
 	$(BIN)/python tests/mcp_client/conformance_client.py --all
 
-# Run all tests of worlds on PostgreSQL, which must be installed; each worker starts a server of it.
+# Run the tests of the store and of the verbs, and those of crashes, on PostgreSQL, which must be
+# installed; each worker starts a server of it. POSTGRES_TESTS= runs all that have a world.
+POSTGRES_TESTS = tests/world tests/verbs tests/wire/test_crash_recovery.py \
+	tests/wire/test_postgres_faults.py
 test-postgres: setup local
 	PYTHONPATH=tests $(BIN)/python -m support.install
-	$(PYTEST) -n $(WORKERS) -m "not soak" --store=postgres
+	$(PYTEST) -n $(WORKERS) -m "not soak" --store=postgres $(POSTGRES_TESTS)
 
 # The official conformance suite of MCP: the world as a server, which `make test` checks too, and
 # the hub as a client, which takes a minute or two.
