@@ -249,10 +249,12 @@ async def test_directory_that_cannot_be_made_is_a_failure_with_its_name(
     assert str(tmp_path / "file") in reason and "Errno" not in reason
 
 
-async def test_leftovers_of_a_killed_backup_are_deleted(house: Upkept, tmp_path: Path) -> None:
+async def test_leftovers_of_a_killed_backup_are_deleted(
+    house: Upkept, world: World, tmp_path: Path
+) -> None:
     house.directory.mkdir()
     old = house.directory / f"{WORK_PREFIX}old"
-    in_data_dir = tmp_path / f"{WORK_PREFIX}stdout"
+    in_data_dir = world.store.path.parent / f"{WORK_PREFIX}stdout"
     for path in (old, in_data_dir):
         path.mkdir()
         (path / "world.db").write_text("half")

@@ -389,13 +389,12 @@ def test_table_or_view_has_its_columns(newborn: Path, name: str) -> None:
         kind = database.execute(query, (name,)).fetchone()[0]
         found = [row[0] for row in database.execute(f'SELECT * FROM "{name}"').description]
     assert kind == ("view" if name in VIEWS else "table")
-    assert set((VIEWS | TABLES)[name].split()) <= set(found)
-    assert len(found) == len(set(found))
+    assert set((VIEWS | TABLES)[name].split()) <= set(found) and len(found) == len(set(found))
 
 
-@pytest.mark.sqlite  # on PostgreSQL, the role of questions may only read
+@pytest.mark.sqlite
 async def test_reporting_views_are_read_only(world: World) -> None:
     for view in VIEWS:
-        with pytest.raises(Exception, match=r"because it is a view|from view"):
+        with pytest.raises(Exception, match="because it is a view"):
             await world.change(lambda tx, v=view: tx.conn.execute(text(f"DELETE FROM {v}")))
     assert (await make(world, "lobby", "data", "fine")).name == "fine"

@@ -20,7 +20,7 @@ OTHER_ACTIONS: Final = frozenset({
 
 COMMANDS: Final = frozenset({
     "agents", "backup", "broadcast", "drain", "host-key", "import", "init", "invite", "keys",
-    "migrate", "recover", "reload", "restore", "token", "vacuum",
+    "migrate", "migrate-to", "recover", "reload", "restore", "token", "vacuum",
 })  # fmt: skip
 """The commands of `sshwarma` that leave a row."""
 
