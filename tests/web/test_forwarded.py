@@ -9,6 +9,27 @@ from sshwarma.settings import HttpSettings, ReloadableSettings
 from sshwarma.web.forwarded import ForwardedAddress, find_client_address
 
 
+async def pass_through(
+    settings: ReloadableSettings, peer: str, headers: list[tuple[bytes, bytes]]
+) -> Scope:
+    """The request of a peer, as the program behind the proxy sees it."""
+    seen: list[Scope] = []
+
+    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.append(scope)
+
+    async def receive() -> Message:
+        raise NotImplementedError
+
+    async def send(message: Message) -> None:
+        raise NotImplementedError
+
+    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
+    await ForwardedAddress(remember, settings)(scope, receive, send)
+    [request] = seen
+    return request
+
+
 @pytest.mark.parametrize(
     ("forwarded", "address"),
     [
@@ -43,22 +64,10 @@ def test_last_address_that_a_proxy_names_is_the_client(forwarded: str, address: 
 async def test_proxy_of_the_settings_is_believed_and_no_other(
     peer: str, forwarded: str, address: str
 ) -> None:
-    seen: list[Scope] = []
-
-    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope)
-
-    async def receive() -> Message:
-        raise NotImplementedError
-
-    async def send(message: Message) -> None:
-        raise NotImplementedError
-
     settings = ReloadableSettings(http=HttpSettings(proxy_from=("10.0.0.0/24",)))
     headers = [(b"x-forwarded-for", forwarded.encode())]
-    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
-    await ForwardedAddress(remember, settings)(scope, receive, send)
-    assert seen[0]["client"] == (address, 1)
+    seen = await pass_through(settings, peer, headers)
+    assert seen["client"] == (address, 1)
 
 
 @pytest.mark.parametrize(
@@ -74,18 +83,6 @@ async def test_scheme_that_a_proxy_names_is_that_of_redirects(
     peer: str, header: bytes, scheme: str
 ) -> None:
     """Else a client would follow one from TLS to plain text, with its token."""
-    seen: list[Scope] = []
-
-    async def remember(scope: Scope, receive: Receive, send: Send) -> None:
-        seen.append(scope)
-
-    async def receive() -> Message:
-        raise NotImplementedError
-
-    async def send(message: Message) -> None:
-        raise NotImplementedError
-
     headers = [(b"x-forwarded-proto", header)]
-    scope = {"type": "http", "scheme": "http", "client": (peer, 1), "headers": headers}
-    await ForwardedAddress(remember, ReloadableSettings())(scope, receive, send)
-    assert seen[0]["scheme"] == scheme
+    seen = await pass_through(ReloadableSettings(), peer, headers)
+    assert seen["scheme"] == scheme

@@ -13,7 +13,7 @@ from typing import Final
 
 from sshwarma.admin.data_dir_modes import DATABASE_SUFFIXES, LOG_SUFFIXES
 from sshwarma.admin.work_directory import make_work_directory
-from sshwarma.common.files import is_on_read_only_disk
+from sshwarma.common.files import is_on_read_only_disk, store_on_disk
 from sshwarma.common.limits import MIN_WRITABLE_BYTES
 from sshwarma.common.read_only_database import opened_read_only
 from sshwarma.common.units import MIB
@@ -162,15 +162,6 @@ def copy_database(database: Path, to: Path, check: Callable[[], None] = no_check
         store_on_disk(part)
         part.rename(to)
     store_on_disk(to.parent)
-
-
-def store_on_disk(path: Path) -> None:
-    """Wait until a file, or the names in a directory, would outlast a power cut."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def check_pages(database: Path, check: Callable[[], None] = no_check) -> str:

@@ -16,9 +16,9 @@ from typing import Final
 import structlog
 
 from sshwarma.admin.backup_names import COPY_TIME
-from sshwarma.admin.database_copy import choose_free_name, is_disk_full, store_on_disk
+from sshwarma.admin.database_copy import choose_free_name, is_disk_full
 from sshwarma.admin.work_directory import make_work_directory
-from sshwarma.common.files import NamedFile, give_name
+from sshwarma.common.files import NamedFile, give_name, store_on_disk
 
 log = structlog.get_logger(__name__)
 

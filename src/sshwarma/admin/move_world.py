@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from sshwarma.admin.data_dir_lock import lock_data_dir
 from sshwarma.admin.data_dir_modes import make_data_dir_private, make_database_private
-from sshwarma.admin.database_copy import check_room, store_on_disk
+from sshwarma.admin.database_copy import check_room
 from sshwarma.admin.file_tables import (
     COUNT_GAPS,
     FileTables,
@@ -30,6 +30,7 @@ from sshwarma.admin.file_tables import (
 from sshwarma.admin.recovery import recover_database
 from sshwarma.admin.replaced_world import replace_database
 from sshwarma.admin.work_directory import make_work_directory
+from sshwarma.common.files import store_on_disk
 from sshwarma.common.reported_error import ReportedError
 from sshwarma.settings import DATABASE_NAME
 from sshwarma.world.copy_lines import CopiedTable

@@ -22,8 +22,8 @@ from typing import Final
 import structlog
 
 from sshwarma.admin.data_dir_modes import LOG_SUFFIXES, SHARED_MEMORY_SUFFIX
-from sshwarma.admin.database_copy import choose_free_name, store_on_disk
-from sshwarma.common.files import give_name
+from sshwarma.admin.database_copy import choose_free_name
+from sshwarma.common.files import give_name, store_on_disk
 from sshwarma.common.read_only_database import opened_read_only
 
 log = structlog.get_logger(__name__)

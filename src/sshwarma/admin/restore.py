@@ -25,12 +25,13 @@ from sshwarma.admin.backup_archive import (
 from sshwarma.admin.backup_files import adopt_blobs, find_missing_blobs
 from sshwarma.admin.damaged_contents import list_uses, read_uses
 from sshwarma.admin.data_dir_owner import check_data_dir_owner
-from sshwarma.admin.database_copy import HEADER_BYTES, copy_database, store_on_disk
+from sshwarma.admin.database_copy import HEADER_BYTES, copy_database
 from sshwarma.admin.lost_world import check_no_server_holds_it
 from sshwarma.admin.owners_in_file import count_owners
 from sshwarma.admin.replaced_world import delete_second_names, is_same_file, replace_database
 from sshwarma.admin.restorable import UnusableCopyError, check_copy
 from sshwarma.admin.work_directory import make_work_directory
+from sshwarma.common.files import store_on_disk
 from sshwarma.settings import BLOBS_DIRECTORY, DATABASE_NAME
 from sshwarma.workspaces.used_contents import read_sizes_in_file
 from sshwarma.world.migrate import DamagedDatabaseError, known_revisions, newest_revision

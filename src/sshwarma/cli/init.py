@@ -56,13 +56,12 @@ def init(invocation: Invocation, owner: str | None, key: Path | None) -> int:
 async def _create_world(settings: Settings, owner: str | None, key: str) -> dict[str, str | None]:
     """Create the world, with its owner if one is named."""
     from sshwarma.admin import data_dir_lock, data_dir_modes
-    from sshwarma.admin.database_copy import store_on_disk
     from sshwarma.admin.key_operations import read_public_keys
     from sshwarma.admin.lost_world import check_no_world_was_lost
     from sshwarma.admin.upgrade import check_free
     from sshwarma.admin.work_directory import make_work_directory
     from sshwarma.cli.offline import open_offline
-    from sshwarma.common.files import give_name
+    from sshwarma.common.files import give_name, store_on_disk
     from sshwarma.world.move_mark import check_not_moved
     from sshwarma.world.names import check_person_name
 

@@ -22,6 +22,15 @@ def give_name(file: Path, name: Path) -> None:
         file.rename(name)
 
 
+def store_on_disk(path: Path) -> None:
+    """Wait until a file, or the names in a directory, would outlast a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def measure_tree(path: Path) -> int:
     """Return the bytes of a file, or of the files in a directory; 0 without it."""
     try:

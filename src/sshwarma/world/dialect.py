@@ -81,8 +81,8 @@ class Writer(Protocol):
     def read_others(self, *, has_news: bool) -> list[Event]:
         """Return what other servers have published since the last call.
 
-        After a commit with events, what came before it: all servers publish in one order. Else
-        nothing, unless there is news of others.
+        After a commit, what came before it: all servers publish in one order. Else nothing, unless
+        there is news of others.
         """
 
     def rollback(self) -> None:

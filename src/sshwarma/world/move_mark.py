@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from sshwarma.common.files import store_on_disk
 from sshwarma.common.reported_error import ReportedError
 
 if TYPE_CHECKING:
@@ -103,21 +104,13 @@ def write_file_mark(database: Path, mark: MoveMark) -> None:
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
-    _store_names(path.parent)
+    store_on_disk(path.parent)
 
 
 def delete_file_mark(database: Path) -> None:
     """Delete the mark of a database file, if there is one."""
     database.with_name(MARK_NAME).unlink(missing_ok=True)
-    _store_names(database.parent)
-
-
-def _store_names(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    store_on_disk(database.parent)
 
 
 def read_table_mark(conn: Connection) -> MoveMark | None:

@@ -27,9 +27,6 @@ class GatheredRows:
         self.rows: list[tuple[Any, ...]] = []
         self.tags: list[tuple[str, str]] = []
 
-    def __bool__(self) -> bool:
-        return bool(self.rows or self.tags)
-
     def insert(self, driver: Driver) -> None:
         """Insert all of them, and forget them.
 

@@ -50,6 +50,11 @@ _DELETE_OLD: Final = (
 )
 
 
+def take_world_lock(driver: Driver) -> None:
+    """Take the lock of all writers, until the end of the transaction."""
+    driver.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))
+
+
 class NodeLostError(Unavailable):
     """Another server has taken over this world: this one stores nothing any more."""
 
@@ -102,7 +107,7 @@ class Node:
     def _register(self, driver: Driver) -> tuple[Any, ...] | None:
         """Register, or return the name of another server and when it was seen."""
         driver.execute(f"SET LOCAL lock_timeout = {CLAIM_TIMEOUT_MS}")
-        driver.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))
+        take_world_lock(driver)
         driver.execute(_END_DEAD, (self.name, DEAD_SECONDS))
         found = driver.execute(_SELECT_LIVE).fetchone()
         if found is None:

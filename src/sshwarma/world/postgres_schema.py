@@ -56,14 +56,8 @@ def prepare_postgres(engine: Engine, place: str) -> None:
         SchemaError: if the server cannot be reached, or its database cannot be used as it is.
     """
     try:
-        with engine.connect() as conn:
-            conn.exec_driver_sql("BEGIN")
-            try:
-                _prepare(conn, place)
-            except BaseException:
-                conn.exec_driver_sql("ROLLBACK")
-                raise
-            conn.exec_driver_sql("COMMIT")
+        with engine.connect() as conn, driver_of(conn).transaction():
+            _prepare(conn, place)
     except (DBAPIError, psycopg.Error) as error:
         found = find_postgres_error(error)
         reason = " ".join(str(found or error).split())

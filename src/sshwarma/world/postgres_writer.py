@@ -25,7 +25,7 @@ from sshwarma.world.postgres_errors import (
 )
 from sshwarma.world.postgres_gathered import GatheredRows
 from sshwarma.world.postgres_listener import CHANNEL
-from sshwarma.world.postgres_nodes import WORLD_LOCK, Node, NodeLostError
+from sshwarma.world.postgres_nodes import WORLD_LOCK, Node, NodeLostError, take_world_lock
 from sshwarma.world.row import Row, row_from_mapping
 from sshwarma.world.schema import rows
 
@@ -85,7 +85,7 @@ class PostgresWriter:
         self._engine = engine
         self._node = node
         self._heard_n: int | None = None  # of the last batch whose events were published here
-        self._own_n: int | None = None  # of the batch that was just committed, if it has events
+        self._own_n: int | None = None  # of the batch that was just committed
         self._driver: Driver | None = None
         self._is_down = False  # the server could not be reached at the last try
         self._unknown: set[int] = set()  # numbers of batches that may be stored
@@ -204,9 +204,8 @@ class PostgresWriter:
         self._in_unit = False
         self._own = GatheredRows()
         status = self._require_driver().info.transaction_status
-        if status == TransactionStatus.INERROR and not self._has_savepoint:
-            raise AbandonedTransactionError
-        if status not in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+        is_undoable = status == TransactionStatus.INERROR and self._has_savepoint
+        if status != TransactionStatus.INTRANS and not is_undoable:
             raise AbandonedTransactionError
         if self._has_savepoint:
             self._execute("ROLLBACK TO SAVEPOINT unit")
@@ -226,7 +225,7 @@ class PostgresWriter:
         batch = (self._node.id, self._number, write_events(events))
         try:
             with driver.pipeline():
-                self._kept.insert(self._require_driver())
+                self._kept.insert(driver)
                 if self._last_n != self._begun_n:
                     driver.execute(_SET_LAST_N, (self._last_n,))
                 own = driver.execute(_INSERT_BATCH, batch)
@@ -252,8 +251,8 @@ class PostgresWriter:
     def read_others(self, *, has_news: bool) -> list[Event]:
         """Return what other servers have published since the last call.
 
-        After a commit with events, what came before it: all servers publish in one order. Else
-        nothing, unless there is news of others.
+        After a commit, what came before it: all servers publish in one order. Else nothing, unless
+        there is news of others.
 
         Raises:
             UnreachableError: if the server cannot be reached.
@@ -383,7 +382,7 @@ class PostgresWriter:
         driver = self._connect()
         with driver.transaction():
             # The transaction of the lost connection may not have ended yet: it has the lock.
-            driver.execute("SELECT pg_advisory_xact_lock(%s)", (WORLD_LOCK,))
+            take_world_lock(driver)
             found = driver.execute(_SELECT_OWN_BATCH, (self._node.id, self._number)).fetchone()
         return None if found is None else int(found[0])
 

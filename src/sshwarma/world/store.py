@@ -255,7 +255,7 @@ class Store:
     def _take_batch(self) -> tuple[list[WriteJob[Any]], bool]:
         """Return the units of the next commit, and whether the store is closing.
 
-        There are none if other servers have news.
+        News of other servers ends a batch, also an empty one.
         """
         batch: list[WriteJob[Any]] = []
         commit_at = 0.0  # while all units may be postponed
